@@ -1,4 +1,5 @@
-"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/compiled.md), and writes manual pages.
+"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/compiled.md), and the C libraries
+(docs/capi.md), and writes manual pages.
 
 Run by `pip install` and by tools/build-core. Without a C compiler the package is installed all the same and runs
 interpreted. MRC_CORE=python compiles nothing, MRC_CORE=compiled makes it an error when it cannot be compiled.
@@ -11,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -220,6 +222,15 @@ def compile_sanitized() -> int:
     ).returncode
 
 
+def build_libraries() -> list[Path]:
+    """Compile the C libraries (mrc/capi/build.py) in place. Raises RuntimeError."""
+    builder = ROOT / "mrc" / "capi" / "build.py"
+    if not builder.exists():  # a copy that has the datapath alone
+        return []
+    built: list[Path] = runpy.run_path(str(builder))["build"]()
+    return built
+
+
 def _forget_the_checkout(stamp: Path) -> None:
     """Leave out of it what holds in this folder only: the same sources make the same wheel anywhere."""
     built = json.loads(stamp.read_text())
@@ -244,11 +255,12 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
             # Whatever is missing or breaks, there is the source to run.
             self.app.display_warning(f"mrc is not compiled and will run interpreted: {error}")
             return
+        libraries = build_libraries()
         if version != "editable":
             _forget_the_checkout(core().STAMP)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
-        build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (core().OBJECT, core().STAMP)]
+        build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (core().OBJECT, core().STAMP, *libraries)]
 
     def _add_manual(self, build_data: dict[str, Any]) -> None:
         """Put a manual page of each command where `man` looks for those of the programs beside it."""
@@ -281,6 +293,7 @@ def main() -> int:
         if all(stamp.get(each) == value for each, value in wanted.items()) and of.OBJECT.exists():
             # Files that were written anew and hold the same need not be read again at each start.
             of.STAMP.write_text(json.dumps(stamp | {"seen": of.seen()}) + "\n")
+            build_libraries()
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)
@@ -289,6 +302,7 @@ def main() -> int:
         print(f"tools/build-core: {lack}", file=sys.stderr)
         return 1
     made = compile_all(arguments.checked, arguments.sanitized)
+    build_libraries()
     print(f"{len(made)} modules compiled", file=sys.stderr)
     return 0
 

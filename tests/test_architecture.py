@@ -40,8 +40,10 @@ ALLOWED = {
     "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
     # Plain RC, an annex: of all the others only the commands know it.
     "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric", "trace"},
+    "capi": {"capi", "net", "control", "verbs", "endpoint", "fabric", "wire"},
     "cli": {
         "cli",
+        "capi",
         "rc",
         "bench",
         "drill",

@@ -29,6 +29,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "map": ("mrc.cli.map", "map_group", "Find the faulty link, switch or host port of a fabric."),
     "top": ("mrc.cli.top", "top", "Show running endpoints live, and deny or allow an EV."),
     "ctl": ("mrc.cli.ctl", "ctl", "See and steer running endpoints: profiles, EVs, probes, events, ports."),
+    "capi": ("mrc.cli.capi", "capi", "Build and run C programs over this endpoint, through libibverbs."),
     "dissect": ("mrc.cli.dissect", "dissect", "Show the packets of a capture."),
     "analyze": ("mrc.cli.analyze", "analyze", "Say what happened to the connections in a capture."),
     "trace": ("mrc.cli.trace", "trace", "Export traces to Perfetto's viewer or to qlog."),

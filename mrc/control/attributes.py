@@ -24,9 +24,9 @@ MAX_BATCH = 1024
 class EvFormatMask(IntFlag):
     """Modes of an EV format that the device's network reads, one bit each."""
 
-    UDP = 1 << EvMode.UDP
-    STEV = 1 << EvMode.STEV
-    SRV6 = 1 << EvMode.SRV6
+    STEV = EvMode.STEV
+    SRV6 = EvMode.SRV6
+    UDP = EvMode.UDP
 
 
 class EvModeMask(IntFlag):
@@ -38,20 +38,21 @@ class EvModeMask(IntFlag):
 
 
 class EvEventMask(IntFlag):
-    """The states to which an EV's change makes an event. GOOD and ASSUMED_BAD are the API's, the others are ours.
+    """The states to which an EV's change makes an event. The values are those of an EV's state in `mrc_ctl.h`.
 
-    Without SKIP an EV in SKIP counts as GOOD: it is in use.
+    SKIP is an addition of this project, above the bits of `mrc_ctl.h`. Without it an EV in SKIP counts as GOOD: it is
+    in use.
     """
 
-    GOOD = 1 << EvState.GOOD
-    SKIP = 1 << EvState.SKIP
-    ASSUMED_BAD = 1 << EvState.ASSUMED_BAD
-    DENIED = 1 << EvState.DENIED
+    GOOD = 1
+    ASSUMED_BAD = 2
+    DENIED = 4
+    SKIP = 1 << 16
 
     @property
     def states(self) -> frozenset[EvState]:
         """The EV states that the mask lets through."""
-        return frozenset(state for state in EvState if self & 1 << state)
+        return frozenset(state for state in EvState if EvEventMask[state.name] & self)
 
 
 ALL_EV_EVENTS = EvEventMask.GOOD | EvEventMask.SKIP | EvEventMask.ASSUMED_BAD | EvEventMask.DENIED
@@ -59,12 +60,14 @@ USUAL_EV_EVENTS = EvEventMask.GOOD | EvEventMask.ASSUMED_BAD | EvEventMask.DENIE
 
 
 class ControlCap(IntFlag):
-    """What a device can do beyond the least."""
+    """The optional capabilities of a device. Values as in `mrc_ctl.h`."""
 
-    MODIFY_ONLINE = 1  # an EV profile may be changed while QPs use it
-    EV_EVENTS = 2
-    PRECISE_DROP_COUNT = 4  # of EV events that found no room
-    EV_PROBE = 8
+    EV_PROFILE_MODIFY_ONLINE = 1  # an EV profile may be changed while QPs use it
+    CC_PROFILE_MODIFY_ONLINE = 2
+    EV_EVENT = 4
+    EV_EXPLICIT_RANGE = 8
+    EV_EVENT_PRECISE_DROP_CNT = 16  # of EV events that found no room
+    EP_OP_EV_PROBE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,8 @@ class ControlDeviceAttr(Tabular):
     """What the controller can do with a device. Profiles of each kind are numbered 0 to max_..._profiles - 1.
 
     `max_ev_count` EVs a profile, a multiple of `ev_count_alignment` (as many of each plane); `max_fields` fields of
-    together `max_width` bits; `max_batch` operations in one call; `port_mask` has bit n for the port of
-    plane n.
+    together `max_width` bits; `max_batch` operations in one call; `port_mask` has bit N for port N, counted
+    from 1.
     """
 
     name: str

@@ -38,6 +38,13 @@ from mrc.verbs.tables import brief
 
 T = TypeVar("T")
 
+_CAPABILITIES = (
+    ControlCap.EV_PROFILE_MODIFY_ONLINE
+    | ControlCap.EV_EVENT
+    | ControlCap.EV_EVENT_PRECISE_DROP_CNT
+    | ControlCap.EP_OP_EV_PROBE
+)
+
 
 class Controller:
     """Reads and controls a device and all QPs on it, also those of other Contexts. Calls may come from any thread.
@@ -72,12 +79,12 @@ class Controller:
             ev_count_alignment=profiles.planes,
             max_fields=MAX_FIELDS,
             max_width=EvFormat(mode, (), srh).limit,
-            ev_format_mask=EvFormatMask(1 << mode),
+            ev_format_mask=EvFormatMask(mode),
             ev_mode_mask=EvModeMask.AUTO | EvModeMask.EXPLICIT | EvModeMask.GENERATED,
             cc_algorithms=algorithm_names(),
-            port_mask=sum(1 << port.plane for port in self.device.ports()),
+            port_mask=sum(1 << number for number in range(1, len(self.device.ports()) + 1)),
             max_batch=MAX_BATCH,
-            caps=ControlCap.MODIFY_ONLINE | ControlCap.EV_EVENTS | ControlCap.PRECISE_DROP_COUNT | ControlCap.EV_PROBE,
+            caps=_CAPABILITIES,
         )
 
     def query_port(self, port_num: int) -> PortControlAttr:
@@ -147,13 +154,15 @@ class Controller:
 
     # ------------------------------------------------------------------ EVs
 
-    def ev_operations(self, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
-        """Run a batch on the EVs of a profile; each entry succeeds or fails alone, and its result says which.
+    def ev_operations(self, profile_id: int, batch: Sequence[EvOp], *, keep_going: bool = False) -> list[EvOpResult]:
+        """Run a batch on the EVs of a profile, to the first entry that fails: its result is then the last.
+
+        With `keep_going` the entries after it are run, too.
 
         An EV that was DENIED carries no packet from the return of this call on, but probes of `operate` that name it.
         Raises ControlError ENOENT for a profile nobody described, E2BIG for too long a batch.
         """
-        return self._call(lambda: run_batch(self.profiles, profile_id, batch))
+        return self._call(lambda: run_batch(self.profiles, profile_id, batch, keep_going=keep_going))
 
     def query_ev_array(self, profile_id: int, most: int = MAX_EV_COUNT) -> list[int | None]:
         """The array of an EXPLICIT profile, None where it is not populated. Raises ControlError E2BIG, with the needed

@@ -1,9 +1,9 @@
-"""Operations on the EVs of a profile, in batches in which each entry succeeds or fails alone (api.md, Controller)."""
+"""Operations on the EVs of a profile, in batches that end at the first entry that fails (api.md, Controller)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from errno import E2BIG, EINVAL, ENOENT
 
@@ -32,9 +32,10 @@ class EvOpKind(IntEnum):
 class EvOp(Tabular):
     """One operation on EV `ev` of a profile.
 
-    REPLACE puts `new_ev` in its place: in every entry that has it, or only in entry `index`; without `ev` entry `index`
-    whatever it has, which is how an empty array is filled. MODIFY_STATE sets `state`, DENIED or GOOD, towards `peer`
-    (an address or a name) or towards all. QUERY_STATE asks the worst state it has, towards `peer` or all.
+    REPLACE puts `new_ev` in its place: in the first entry that has it, with `all_copies` in every one, with `index`
+    only in that entry. Without `ev` it fills entry `index`, or the first that is not populated. Where `state` is given
+    the new EV has it. MODIFY_STATE sets `state`, DENIED or GOOD, towards `peer` (an address or a name) or towards all.
+    QUERY_STATE asks the worst state it has, towards `peer` or all.
     """
 
     op: EvOpKind
@@ -43,6 +44,7 @@ class EvOp(Tabular):
     index: int | None = None
     state: EvState | None = None
     peer: str | None = None
+    all_copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,13 @@ class EvEntry(Tabular):
     marked: int
 
 
-def run_batch(profiles: Profiles, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
-    """Every entry in turn. Raises ControlError for the batch as a whole: ENOENT without such a profile, E2BIG."""
+def run_batch(
+    profiles: Profiles, profile_id: int, batch: Sequence[EvOp], *, keep_going: bool = False
+) -> list[EvOpResult]:
+    """Entries in turn, to the first that fails, whose result is the last; with `keep_going` all of them.
+
+    Raises ControlError for the batch as a whole: ENOENT without such a profile, E2BIG.
+    """
     profiles.described(profiles.evs, "EV", profile_id)
     if len(batch) > MAX_BATCH:
         raise ControlError(E2BIG, f"{len(batch)} operations in one batch, at most {MAX_BATCH} are possible", len(batch))
@@ -85,6 +92,10 @@ def run_batch(profiles: Profiles, profile_id: int, batch: Sequence[EvOp]) -> lis
         try:
             if entry.op == EvOpKind.REPLACE:
                 results.append(replacing.replace(entry))
+                if entry.state is not None:
+                    replacing.commit()
+                    given = replace(entry, op=EvOpKind.MODIFY_STATE, ev=entry.new_ev)
+                    _modify_state(profiles, profile_id, given)
             elif entry.op == EvOpKind.MODIFY_STATE:
                 replacing.commit()
                 results.append(_modify_state(profiles, profile_id, entry))
@@ -95,6 +106,8 @@ def run_batch(profiles: Profiles, profile_id: int, batch: Sequence[EvOp]) -> lis
                 raise ControlError(EINVAL, f"{entry.op!r} is no operation on EVs")
         except ControlError as error:
             results.append(EvOpResult(error.errno or EINVAL, error.reason))
+            if not keep_going:
+                break
     replacing.commit()
     return results
 
@@ -114,6 +127,8 @@ class _Replacing:
             raise ControlError(EINVAL, f"the EVs of an {mode} profile are not the controller's to replace")
         array = list(slot.array if self._changed is None else self._changed)
         new = entry.new_ev
+        if entry.state not in (None, EvState.DENIED, EvState.GOOD):
+            raise ControlError(EINVAL, f"a controller sets DENIED or GOOD, not {entry.state!r}")
         if type(new) is not int or not 0 <= new < 1 << 32:
             raise ControlError(EINVAL, f"an EV has 32 bits, new_ev is {new!r}")
         places = self._places(array, entry)
@@ -133,12 +148,10 @@ class _Replacing:
             if ev is not None and array[index] != ev:
                 raise ControlError(ENOENT, f"entry {index} has another EV")
             return [index]
-        if ev is None:
-            raise ControlError(EINVAL, "an EV is replaced where it is, or an entry by its index: neither is given")
         places = [place for place, has in enumerate(array) if has == ev]
         if not places:
-            raise ControlError(ENOENT, "not in the array")
-        return places
+            raise ControlError(ENOENT, "every entry is populated" if ev is None else "not in the array")
+        return places if entry.all_copies else places[:1]
 
     def commit(self) -> None:
         if self._changed is not None:

@@ -19,7 +19,8 @@ from mrc.verbs.tables import Tabular, brief
 
 @dataclass(frozen=True, slots=True)
 class EvStateChange(Tabular):
-    """An EV of a QP went to `state`. `at_ns` is the endpoint's clock; ports count from 1."""
+    """An EV of a QP went to `state`. `at_ns` is the endpoint's clock; ports count from 1. `drop_count` events found no
+    room between the one before it and this."""
 
     kind: ClassVar[EventType] = EV_STATE
     short_name: ClassVar[str] = "ev"
@@ -32,6 +33,7 @@ class EvStateChange(Tabular):
     state: EvState
     qp_num: int
     peer: str
+    drop_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class EvEventQueue(EvEvents):
     unless `ev_only`. `fd` is readable while something waits. Made by `Controller.ev_events`.
     """
 
-    __slots__ = ("_device", "_ev_only", "_notifications", "_on_put", "_profiles")
+    __slots__ = ("_device", "_ev_only", "_notifications", "_on_put", "_profiles", "_told_dropped")
 
     def __init__(
         self,
@@ -89,6 +91,8 @@ class EvEventQueue(EvEvents):
         self._ev_only = ev_only
         self._on_put = on_put
         self._notifications: Notifications[ControlEvent] = Notifications(self._device, limit)
+        # Of what was dropped, as much as an event has told.
+        self._told_dropped = 0
 
     def open(self) -> None:
         endpoint = self._profiles.endpoint
@@ -108,7 +112,15 @@ class EvEventQueue(EvEvents):
         peer = qp.peer_node.label if qp is not None and qp.peer_node is not None else ""
         plane = self._plane(event.port)
         return EvStateChange(
-            event.at_ns, event.profile_id, event.ev, event.port + 1, plane, event.state, event.qpn, peer
+            event.at_ns,
+            event.profile_id,
+            event.ev,
+            event.port + 1,
+            plane,
+            event.state,
+            event.qpn,
+            peer,
+            self._notifications.dropped - self._told_dropped,
         )
 
     def _plane(self, port: int) -> int:
@@ -127,6 +139,7 @@ class EvEventQueue(EvEvents):
         self._notifications.put(event)
         self.dropped = self._notifications.dropped
         if self.dropped == before:
+            self._told_dropped = before
             self._on_put()
 
     @property

@@ -116,7 +116,9 @@ class Profiles:
     def modify_format(self, profile_id: int, attr: EvFormatAttr) -> None:
         slot = self.slot(self.formats, "EV format", profile_id)
         wanted, merged = _step("EV format", profile_id, slot, attr)
-        users = [each for each, ev in self.evs.items() if ev.attributes.get("format_id") == profile_id]
+        users = [
+            each for each, ev in self.evs.items() if ev.state == ONLINE and ev.attributes.get("format_id") == profile_id
+        ]
         if slot.state == ONLINE and users:
             raise ControlError(EBUSY, f"EV format profile {profile_id} is used by EV profiles {_numbers(users)}")
         if wanted != INIT:

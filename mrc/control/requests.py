@@ -218,6 +218,7 @@ def _ev_op(document: object) -> EvOp:
         index=reading.optional(reading.whole, said.get("index"), "index"),
         state=state,
         peer=reading.optional(reading.text, said.get("peer"), "peer"),
+        all_copies=True,
     )
 
 

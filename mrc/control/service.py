@@ -297,7 +297,7 @@ def _ev_ops(service: Service, profile_id: int | None, batch: Sequence[EvOp]) -> 
     """A batch on the EVs of one profile, or of every profile in use: each entry succeeds if it does in one of them."""
     results: list[EvOpResult] | None = None
     for each in _profiles_meant(service, profile_id):
-        found = run_batch(service.profiles, each, batch)
+        found = run_batch(service.profiles, each, batch, keep_going=True)
         results = found if results is None else list(map(_either, results, found))
     return [_ev_result(result) for result in results or []]
 

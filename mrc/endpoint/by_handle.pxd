@@ -34,6 +34,9 @@ cdef inline bint doubts(long long handle, long long port) noexcept nogil:
 cdef inline bint has_completions(long long handle) noexcept nogil:
     return (<QpDatapath>mrc_held(handle)).completions.count > 0
 
+cdef inline void take_posted(long long handle) noexcept nogil:
+    (<QpDatapath>mrc_held(handle)).take_posted()
+
 cdef inline bint pending(long long handle) noexcept nogil:
     return (<QpDatapath>mrc_held(handle)).pending()
 

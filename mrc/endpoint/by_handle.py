@@ -45,6 +45,10 @@ def has_completions(handle: int) -> bool:
     return _qps[handle].completions.count > 0
 
 
+def take_posted(handle: int) -> None:
+    _qps[handle].take_posted()
+
+
 def pending(handle: int) -> bool:
     return _qps[handle].pending()
 

@@ -1,4 +1,5 @@
 cimport cython
+from mrc.endpoint.work_rings cimport WorkRings
 
 cdef Py_ssize_t _COLUMNS, _LEAST_ROOM
 
@@ -7,6 +8,7 @@ cdef Py_ssize_t _COLUMNS, _LEAST_ROOM
 cdef class CompletionRing:
     cdef object _complete, _qpn
     cdef readonly Py_ssize_t count
+    cdef readonly WorkRings rings
     cdef Py_ssize_t _expected, _room
     cdef long long[::1] _columns, _wr_ids, _statuses, _byte_lens, _kinds, _immediates
 

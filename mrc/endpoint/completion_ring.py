@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.parts.numbers import column
+from mrc.endpoint.work_rings import WorkRings
 
 _LEAST_ROOM, _COLUMNS = 4, 5
 NO_IMMEDIATE = -1
@@ -16,7 +17,8 @@ _KINDS = {int(kind): kind for kind in WorkKind}
 
 
 class CompletionRing:
-    """`count` pieces of work wait here, in the order in which they ended, until `drain`."""
+    """`count` pieces of work wait here, in the order in which they ended, until `drain`. With `rings` none does: what
+    ends is written there."""
 
     __slots__ = (
         "_byte_lens",
@@ -30,9 +32,11 @@ class CompletionRing:
         "_statuses",
         "_wr_ids",
         "count",
+        "rings",
     )
 
-    def __init__(self, qpn: int, complete: Callable[[Completion], None]) -> None:
+    def __init__(self, qpn: int, complete: Callable[[Completion], None], rings: WorkRings | None = None) -> None:
+        self.rings = rings
         self._qpn = qpn
         self._complete = complete
         self.count = self._room = 0
@@ -49,6 +53,9 @@ class CompletionRing:
     def add(self, wr_id: int, status: int, byte_len: int, kind: int, immediate: int) -> None:
         """A piece of work has ended. Numbers as in Completion; `wr_id` is one of 64 bits, with or without a sign, and
         `immediate` -1 where there is none."""
+        if self.rings is not None:
+            self.rings.complete(wr_id, status, byte_len, kind, immediate)
+            return
         place = self.count
         if place == self._room:
             self._grow()

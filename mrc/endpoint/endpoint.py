@@ -32,6 +32,7 @@ from mrc.endpoint.qpns import free_qpn
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.endpoint.silence import wait_in_vain
 from mrc.endpoint.tracing import EndpointTrace, Tracer
+from mrc.endpoint.work_rings import WorkRings
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_MODULUS
@@ -126,11 +127,13 @@ class Endpoint:
         memory: MemoryTable | None = None,
         complete: Callable[[Completion], None] | None = None,
         qpn: int | None = None,
+        rings: int | None = None,
     ) -> QueuePair:
         """A new QP in RESET, with a QPN, unless one is given, and a first PSN drawn at random.
 
         QPs to one destination that name the same `controller` share one. `memory` is what the peer may write to, the
         endpoint's own table without; `complete` gets its completions, without they are kept in `completions`.
+        `rings`: the address of a program's queues (mrc.endpoint.work_rings), from which work comes and where it ends.
         Raises CallerError for an unknown controller and for a QPN that is taken.
         """
         config = config or QpConfig()
@@ -145,6 +148,7 @@ class Endpoint:
             seed=self._random.getrandbits(63),
             complete=complete or self.completions.append,
             trace=self._trace.of_qp(qpn) if self._trace is not None else None,
+            rings=self._rings_at(rings),
         )
         self.qps[qpn] = qp
         self.datapath.add(qp.datapath)
@@ -152,6 +156,13 @@ class Endpoint:
         for listener in self.new_qp_listeners:
             listener()
         return qp
+
+    def _rings_at(self, address: int | None) -> WorkRings | None:
+        if address is None:
+            return None
+        if self.datapath.doorbells is None:
+            raise CallerError("this endpoint works for no program that has rings")
+        return WorkRings(address, self.datapath.doorbells)
 
     def destroy_qp(self, qp: QueuePair) -> None:
         """Forget a QP; packets for it are dropped and counted. Raises CallerError if it is not one of ours.

@@ -30,6 +30,7 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
+from mrc.endpoint.work_rings import WorkRings
 from mrc.errors import CallerError
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -78,6 +79,7 @@ class QueuePair:
         seed: int,
         complete: Callable[[Completion], None],
         trace: QpTrace | None = None,
+        rings: WorkRings | None = None,
     ) -> None:
         self._node = node
         self.qpn = qpn
@@ -93,7 +95,7 @@ class QueuePair:
         self._seed = seed
         self._trace = trace
         self._complete = complete = complete if trace is None else trace.completing(complete)
-        completions = CompletionRing(qpn, complete)
+        completions = CompletionRing(qpn, complete, rings)
         # The profiles its owner chose, by their numbers in the endpoint's table.
         self.ev_profile_id = self.cc_profile_id = DEFAULT_PROFILE
         # What both ends can do, from RTR on.
@@ -107,6 +109,11 @@ class QueuePair:
         self._responder: Responder | None = None
         self.arrivals = Arrivals(self.counters, node.away)
         self.datapath = QpDatapath(qpn, self.counters, self.arrivals, completions)
+        if rings is not None:
+            rings.begin(qpn)
+            self._receives.reserve(rings.receives)
+            self.datapath.receives = self._receives
+            rings.enter(self.state)
 
     # ------------------------------------------------------------------ life
 
@@ -128,8 +135,11 @@ class QueuePair:
             self._trace.state(self.state, state, why)
         self.state = state
         self.datapath.may_send = state in MAY_SEND
+        self.datapath.is_over = state is _ERROR
         feedback = None if self._requestor is None else self._requestor.feedback
         self.arrivals.enter(state, self.peer_node, self._responder, feedback)
+        if (rings := self.datapath.completions.rings) is not None:
+            rings.enter(state)
 
     def to_init(self) -> None:
         check_transition(self.state, QpState.INIT)
@@ -238,6 +248,8 @@ class QueuePair:
             completions=self.datapath.completions,
             fail=self._failed,
         )
+        if (rings := self.datapath.completions.rings) is not None:
+            self._requestor.prepare(rings.sends)
         self.datapath.requestor = self._requestor
         self._enter(QpState.RTS)
         if self._trace is not None:
@@ -289,6 +301,7 @@ class QueuePair:
             waited_ns = self._requestor.waited_ns if status == WorkStatus.RETRY_EXCEEDED else 0
             self._requestor.flush(status, psn)
         self._receives.flush()
+        self.datapath.take_posted()
         self.datapath.completions.drain()
         self._node.on_error(self, old, why, waited_ns)
 

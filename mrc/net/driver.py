@@ -23,7 +23,7 @@ from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
-from mrc.errors import MrcError, SystemRefused
+from mrc.errors import CallerError, MrcError, SystemRefused
 from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
@@ -135,6 +135,16 @@ class Driver:
             turn.stand_in()
 
         self._stand_in = start_thread(stand_in, name="mrc stand-in")
+
+    def have_doorbells(self, address: int) -> None:
+        """Work for a program that posts into rings in its memory; `address` is where its doorbells are.
+
+        Raises CallerError for an endpoint that is changed somewhere.
+        """
+        turn = self._turn
+        if not isinstance(turn, Turn):
+            raise CallerError("only a plain endpoint works for rings")
+        self.call(lambda: turn.have_doorbells(address))
 
     def hand_over(self) -> None:
         """With a stand-in: hand over the work that has ended, here and now, from any thread."""

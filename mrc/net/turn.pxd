@@ -1,6 +1,7 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.datapath.datapath cimport Datapath
+from mrc.endpoint.doorbells cimport Doorbells
 from mrc.endpoint.parts cimport interpreter
 from mrc.endpoint.parts.flags cimport Away, Flag
 from mrc.endpoint.responder.receive_budget cimport ReceiveBudget
@@ -35,6 +36,7 @@ cdef class Turn:
     cdef readonly long long readable
     cdef readonly Flag wanted
 
+    cpdef have_doorbells(self, unsigned long long address)
     cpdef begin(self)
     cpdef ring(self, int bell)
     @cython.locals(asleep=cython.bint)
@@ -59,6 +61,8 @@ cdef class Turn:
     cdef bint _sleep(self, long long until) noexcept nogil
     @cython.locals(readable=cython.longlong)
     cdef long long _wait(self, long long end) noexcept nogil
+    @cython.locals(fd=cython.longlong)
+    cdef void _tell(self) noexcept nogil
     @cython.locals(readable=cython.longlong)
     cdef long long _stay_awake(self, long long until) noexcept nogil
     @cython.locals(state=cython.longlong)

@@ -11,6 +11,7 @@ from array import array
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.doorbells import Doorbells
 from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Flag
@@ -151,6 +152,10 @@ class Turn:
 
     # ------------------------------------------------------------------ whose the endpoint is
 
+    def have_doorbells(self, address: int) -> None:
+        """Work for a program that posts into rings in its memory; `address` is where its doorbells are."""
+        self._datapath.doorbells = Doorbells(address, self._bell)
+
     def begin(self) -> None:
         """Have the endpoint until `end`. A turn that is under way ends before."""
         self._lock.begin()
@@ -230,6 +235,7 @@ class Turn:
             self._sends_first = False
             now = system.clock()
             sent = self._transmit(now)
+            self._tell()
             if self._is_wanted() or now >= self.look_at or now >= until:
                 return
             if sent == self._batch.capacity:
@@ -310,12 +316,25 @@ class Turn:
 
     def _wait(self, end: int) -> int:
         readable = 0
+        if self._datapath.doorbells is not None and not self._datapath.doorbells.sleeps():
+            return 0
         if self._datapath.data_before_answers != self._data_before_answers:
             self._data_before_answers = self._datapath.data_before_answers
             readable = self._stay_awake(min(end, system.clock() + _AWAKE_NS))
         if not readable:
             readable = system.wait(self._fds, self._fd_count, max(0, end - system.clock()))
+        if self._datapath.doorbells is not None:
+            self._datapath.doorbells.awake()
         return readable
+
+    def _tell(self) -> None:
+        """Ring the event fds of completion queues that a program waits for."""
+        if self._datapath.doorbells is None:
+            return
+        fd = self._datapath.doorbells.next_told()
+        while fd >= 0:
+            system.ring(fd)
+            fd = self._datapath.doorbells.next_told()
 
     def _stay_awake(self, until: int) -> int:
         readable = system.wait(self._fds, self._fd_count, 0)
@@ -389,6 +408,8 @@ class Turn:
         if not self._in_turn:
             self._asleep = True
         self._lock.give_back()
+        if self._datapath.doorbells is not None and not self._datapath.doorbells.sleeps():
+            return
         if system.wait(self._served_fds, self._ports + 1, sleep) >> self._ports & 1:
             system.hear(self._bell)
 
@@ -400,4 +421,5 @@ class Turn:
             self._arrived = self._receiver.receive()
         received = self._take_in()
         sent = self._transmit(system.clock())
+        self._tell()
         return received > 0 or sent > 0

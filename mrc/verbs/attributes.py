@@ -17,11 +17,13 @@ from mrc.wire.psn import PSN_MODULUS
 MAX_QP_WR = 1 << 20
 MAX_INLINE = 4096
 MAX_MPR = 255
+# In units of 128 PSNs: an MPR may be any number of those.
+MPR_RESOLUTION = 1
 
 
 @record(frozen=True, slots=True)
 class DeviceAttr(Tabular):
-    """What a device can do. `max_mpr` is in units of `mpr_resolution` PSNs; sizes in bytes."""
+    """What a device can do. `max_mpr` and `mpr_resolution` are in units of 128 PSNs; sizes in bytes."""
 
     name: str
     protocol_version: ProtocolVersion
@@ -72,7 +74,7 @@ class QPCap(Tabular):
 @record(frozen=True, slots=True)
 class QpHint(Tabular):
     """What an application expects of its traffic: how many QPs to each peer, how many peers it sends to, how many
-    peers' writes with immediate it takes. 0: not known. `query` returns it; it promises nothing."""
+    remote QPs target the same peer (the incast there). 0: not known. `query` returns it; it promises nothing."""
 
     num_qps_per_peer: int = 0
     num_send_peers: int = 0
@@ -112,7 +114,7 @@ class QPAttr(Tabular):
     | rq_psn | the first PSN the peer sends | 0..2^24-1 |
     | path_mtu | bytes of payload in a full packet | 256, 512, 1024, 2048, 4096 |
     | max_wimm_dest | writes with immediate the peer may have unacknowledged | 0..32768 |
-    | mpr_dest | how far past cack_psn the peer may send, in units of mpr_resolution | 1..255 |
+    | mpr_dest | how far past cack_psn the peer may send, in units of 128 PSNs | 1..255 |
     | dynamic_mpr | both ends advertise their window in every SACK | |
     | dest_caps | what the peer can do | |
     | sq_psn | the first PSN this QP sends | 0..2^24-1 |

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from errno import EBUSY, EINVAL, ENOENT
 from typing import TYPE_CHECKING, Any
 
-from mrc.endpoint.config import MAX_IMMEDIATES, MPR_UNIT, Capability, QpConfig
+from mrc.endpoint.config import MAX_IMMEDIATES, Capability, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.events import Event
 from mrc.endpoint.paths.online import DEFAULT_PROFILE, OWN_PROFILE
@@ -16,7 +16,7 @@ from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError
 from mrc.records import record
 from mrc.trace.vocabulary import LOCAL, PORT, QP_STATE
-from mrc.verbs.attributes import MAX_INLINE, MAX_MPR, MAX_QP_WR, DeviceAttr, PortAttr
+from mrc.verbs.attributes import MAX_INLINE, MAX_MPR, MAX_QP_WR, MPR_RESOLUTION, DeviceAttr, PortAttr
 from mrc.verbs.cq import CQ, MAX_CQE, CompChannel
 from mrc.verbs.device import Device
 from mrc.verbs.enums import AsyncEventType, PortState, ProtocolVersion
@@ -159,7 +159,7 @@ class Context:
             max_wimm=MAX_IMMEDIATES,
             max_wimm_dest=MAX_IMMEDIATES,
             max_mpr=MAX_MPR,
-            mpr_resolution=MPR_UNIT,
+            mpr_resolution=MPR_RESOLUTION,
             max_qp=QPN_LIMIT - FIRST_QPN,
             max_qp_wr=MAX_QP_WR,
             max_sge=MAX_SGE,

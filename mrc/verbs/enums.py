@@ -66,7 +66,7 @@ class PortState(IntEnum):
 class ProtocolVersion(IntFlag):
     """Versions of the protocol a device speaks, one bit each."""
 
-    MRC_1 = 1 << 1
+    MRC_1 = 1 << 0
 
 
 class QPAttrMask(IntFlag):

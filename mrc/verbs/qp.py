@@ -13,7 +13,6 @@ from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import (
     EXPONENTIAL_RETRIES_FOREVER,
     MAX_TIMEOUT_RETRIES,
-    NO_CAPABILITIES,
     Capability,
     QpConfig,
 )
@@ -32,7 +31,7 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.figures import QPFigures
 from mrc.verbs.memory import MR, NO_BYTES, PD
 from mrc.verbs.tables import brief, table
-from mrc.verbs.transitions import check_attributes
+from mrc.verbs.transitions import DEFAULTS, check_attributes
 from mrc.verbs.work import MAX_SGE, NO_FLAGS, WC, RecvWR, SendWR
 
 # What post_send and post_recv do in each state: the others refuse.
@@ -55,6 +54,9 @@ _PARAMETERS = (
     "timeout",
 )
 
+
+# What a peer can do unless `dest_caps` says otherwise (MRC-QP-07).
+_USUAL_CAPABILITIES = Capability.TRIM_NACK | Capability.SVC_TIME
 
 # Counters of an endpoint for packets that cannot be read.
 _UNREADABLE = (
@@ -80,12 +82,22 @@ class QP:
 
     Sends complete on `send_cq`, receives on `recv_cq`. `cap`: how many of each may be outstanding. `sq_sig_all`: every
     send makes a completion, not only those with SIGNALED. A place in the send queue is free again when its work ends.
-    `endpoint_qp` is the endpoint's own object: counters, paths and their states.
+    `endpoint_qp` is the endpoint's own object: counters, paths and their states. `rings` is the address of queues in
+    the memory of a program that is no Python (mrc.endpoint.work_rings): work comes from there and ends there.
 
     Raises VerbsError EINVAL for a closed PD, and queues of another Context.
     """
 
-    def __init__(self, pd: PD, *, send_cq: CQ, recv_cq: CQ, cap: QPCap | None = None, sq_sig_all: bool = False) -> None:
+    def __init__(
+        self,
+        pd: PD,
+        *,
+        send_cq: CQ,
+        recv_cq: CQ,
+        cap: QPCap | None = None,
+        sq_sig_all: bool = False,
+        rings: int | None = None,
+    ) -> None:
         self.pd = pd
         self.context = pd.context
         self.send_cq = send_cq
@@ -93,6 +105,7 @@ class QP:
         self._check_parts()
         self.cap = cap or QPCap()
         self.sq_sig_all = sq_sig_all
+        self._rings = rings
         self._attributes: dict[str, Any] = {}
         self._device = self.context.device
         # What follows is shared between those who post and where the endpoint runs.
@@ -126,7 +139,7 @@ class QP:
 
     def _create(self, qpn: int | None = None) -> QueuePair:
         return self._device.endpoint.create_qp(
-            self.context.tuning, memory=self.pd.memory, complete=self._completed, qpn=qpn
+            self.context.tuning, memory=self.pd.memory, complete=self._completed, qpn=qpn, rings=self._rings
         )
 
     # ------------------------------------------------------------------ queries
@@ -202,7 +215,7 @@ class QP:
         wanted = given.pop("qp_state", current)
         check_attributes(current, wanted, given)
         check_granted(given, self.cap)
-        merged = self._attributes | given
+        merged = DEFAULTS.get(wanted, {}) | self._attributes | given
         if wanted == QPState.RESET:
             self._attributes = {}
             self._forget(lambda: self._create(self.qp_num))
@@ -496,7 +509,7 @@ class QP:
 
 def _peer_capabilities(attributes: dict[str, Any]) -> Capability:
     """What the peer can do; dynamic MPR counts as agreed by the attribute alone."""
-    return _with_dynamic_mpr(attributes.get("dest_caps", NO_CAPABILITIES), attributes.get("dynamic_mpr", False))
+    return _with_dynamic_mpr(attributes.get("dest_caps", _USUAL_CAPABILITIES), attributes.get("dynamic_mpr", False))
 
 
 def _with_dynamic_mpr(capabilities: Capability, wanted: bool) -> Capability:

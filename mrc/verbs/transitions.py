@@ -20,20 +20,28 @@ class Transition:
 
 RESET, INIT, RTR, RTS, ERROR = QPState.RESET, QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR
 _PROFILES = frozenset({"ev_profile_id", "cc_profile_id"})
+# What the way to RTS takes; the way to RTR takes it early.
+_SENDING = frozenset({"max_wimm", "mpr", "linear_retries", "exponential_retries", "timeout"})
 
 TRANSITIONS: dict[tuple[QPState, QPState], Transition] = {
-    (RESET, INIT): Transition(required=_PROFILES, optional=frozenset({"hint"})),
+    (RESET, INIT): Transition(optional=_PROFILES | {"hint"}),
     (INIT, INIT): Transition(optional=_PROFILES | {"hint"}),
     (INIT, RTR): Transition(
-        required=frozenset({"ah_attr", "dest_qp_num", "rq_psn", "path_mtu", "max_wimm_dest", "mpr_dest"}),
-        optional=frozenset({"dynamic_mpr", "dest_caps", "hint"}),
+        required=frozenset({"ah_attr", "dest_qp_num", "rq_psn", "path_mtu"}),
+        optional=_SENDING | {"max_wimm_dest", "mpr_dest", "dynamic_mpr", "dest_caps", "hint"},
     ),
-    (RTR, RTS): Transition(
-        required=frozenset({"sq_psn", "max_wimm", "mpr", "linear_retries", "exponential_retries", "timeout"}),
-        optional=frozenset({"hint"}),
-    ),
+    (RTR, RTS): Transition(required=frozenset({"sq_psn"}), optional=_SENDING | {"hint"}),
     **{(state, ERROR): Transition() for state in QPState},
     **{(state, RESET): Transition() for state in QPState},
+}
+
+
+# What holds where an attribute is not given, from the state on whose way it counts. Both ends have the same: two
+# applications that give no attribute of MRC understand each other.
+DEFAULTS: dict[QPState, dict[str, int]] = {
+    INIT: {"ev_profile_id": 0, "cc_profile_id": 0},
+    RTR: {"max_wimm_dest": 32, "mpr_dest": 8},
+    RTS: {"max_wimm": 32, "mpr": 8, "linear_retries": 7, "exponential_retries": 7, "timeout": 14},
 }
 
 

@@ -16,11 +16,11 @@ __all__ = ["EvField", "EvMode", "ev_to_fields", "expand", "expanded", "fields_to
 
 
 class EvMode(IntEnum):
-    """How the network reads the EV. Names as in `mrc_ctl.h`."""
+    """How the network reads the EV. Names and values as in `mrc_ctl.h`, one bit each."""
 
-    UDP = 0
     STEV = 1
     SRV6 = 2
+    UDP = 4
 
 
 # Most bits the fields of a format may have together (section 10, last line).
@@ -49,7 +49,8 @@ def fields_to_ev(source_port: int, flow_label: int, profile: WireProfile = DEFAU
 class EvField:
     """One field of a generated EV: `width` bits that start as `init_val`; the bits set in `mask` are generated.
 
-    `min_val` and `max_val` bound the generated bits, read as a number before they are placed.
+    `min_val` and `max_val` bound the generated bits, read as a number before they are placed. A `max_val` of None or 0
+    bounds nothing (MRC-EV-14).
     """
 
     width: int
@@ -80,7 +81,7 @@ class EvField:
     @property
     def greatest(self) -> int:
         """The greatest number that is placed into the field."""
-        return (1 << self.generated_bits) - 1 if self.max_val is None else self.max_val
+        return self.max_val or (1 << self.generated_bits) - 1
 
     def place(self, bits: int) -> int:
         """`init_val` with the bits of the mask, most significant first, set from `bits`."""

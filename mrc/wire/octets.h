@@ -44,10 +44,32 @@ static inline void mrc_store_le32(uint8_t *p, uint64_t v) { uint32_t w = (uint32
 #define octets_put32(view, at, value) mrc_store32(OCTETS_TO(view, at, 4), (uint64_t)(value))
 #define octets_put64(view, at, value) mrc_store64(OCTETS_TO(view, at, 8), (uint64_t)(value))
 #define octets_put_le32(view, at, value) mrc_store_le32(OCTETS_TO(view, at, 4), (uint64_t)(value))
+/* The last aligned word of what is placed is written last: a program that watches it instead of polling finds all of
+ * the packet before it. memcpy alone may write the end first. */
+static inline void mrc_place(uint8_t *to, const uint8_t *from, size_t length)
+{
+    size_t tail = ((uintptr_t)to + length) & 7;
+
+    tail = tail ? tail : 8;
+    if (length < tail)
+        tail = length;
+    memcpy(to, from, length - tail);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    if (tail == 8) {
+        uint64_t word;
+
+        memcpy(&word, from + length - 8, 8);
+        __atomic_store_n((uint64_t *)(void *)(to + length - 8), word, __ATOMIC_RELAXED);
+        return;
+    }
+    for (size_t at = length - tail; at < length; at++)
+        __atomic_store_n(&to[at], from[at], __ATOMIC_RELAXED);
+}
+
 #define octets_copy(view, at, source, source_at, length) \
     ((void)memcpy(OCTETS_TO(view, at, length), OCTETS_AT(source, source_at, length), (size_t)(length)))
 #define octets_place(address, source, source_at, length) \
-    ((void)memcpy((void *)(uintptr_t)(address), OCTETS_AT(source, source_at, length), (size_t)(length)))
+    mrc_place((uint8_t *)(uintptr_t)(address), OCTETS_AT(source, source_at, length), (size_t)(length))
 #define octets_equal(view, at, other, other_at, length) \
     (memcmp(OCTETS_AT(view, at, length), OCTETS_AT(other, other_at, length), (size_t)(length)) == 0)
 #define octets_crc(view, at, length, value) \
@@ -228,6 +250,7 @@ static inline long long *octets_longer_words(long long *old, Py_ssize_t count, P
     return made;
 }
 static inline long long *octets_words(Py_ssize_t count) { return octets_longer_words(NULL, 0, count); }
+#define octets_words_at(address, count) ((long long *)(uintptr_t)(address))
 static inline void octets_free_words(long long *old) { free(old); }
 
 #define octets_fetch(numbers, at) __builtin_prefetch((const int32_t *)(numbers).data + (at))
@@ -236,6 +259,14 @@ static inline void octets_free_words(long long *old) { free(old); }
 static inline void octets_publish(long long *words, Py_ssize_t at, long long value)
 {
     __atomic_store_n(&words[at], value, __ATOMIC_RELEASE);
+}
+static inline long long octets_exchange(long long *words, Py_ssize_t at, long long value)
+{
+    return __atomic_exchange_n(&words[at], value, __ATOMIC_SEQ_CST);
+}
+static inline void octets_clear_bit(long long *words, Py_ssize_t at, int bit)
+{
+    __atomic_fetch_and(&words[at], ~(1LL << bit), __ATOMIC_SEQ_CST);
 }
 static inline long long octets_published(const long long *words, Py_ssize_t at)
 {

@@ -61,8 +61,12 @@ def copy(view: memoryview, at: int, source: memoryview, source_at: int, length: 
 
 
 def place(address: int, source: memoryview, source_at: int, length: int) -> None:
-    """`length` bytes from `source` to where memory has this address: whoever calls knows that it is there."""
-    ctypes.memmove(address, bytes(source[source_at : source_at + length]), length)
+    """`length` bytes from `source` to where memory has this address, the last word last: whoever calls knows that it is
+    there."""
+    # The last bytes are written last: who watches them finds all of the packet.
+    first = max(0, length - 8)
+    ctypes.memmove(address, bytes(source[source_at : source_at + first]), first)
+    ctypes.memmove(address + first, bytes(source[source_at + first : source_at + length]), length - first)
 
 
 def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: int) -> bool:
@@ -107,6 +111,11 @@ def free_words(old: memoryview) -> None:
     """Nobody uses these any more."""
 
 
+def words_at(address: int, count: int) -> memoryview:
+    """So many words where memory has this address. Whoever calls knows that they are there, and keeps them."""
+    return memoryview((ctypes.c_longlong * count).from_address(address)).cast("B").cast("q")
+
+
 def fetch(numbers: memoryview, at: int) -> None:
     """These numbers of 32 bits will be read soon: compiled, the processor begins to bring them closer."""
 
@@ -123,3 +132,15 @@ def publish(words: memoryview, at: int, value: int) -> None:
 def published(words: memoryview, at: int) -> int:
     """Read a word that another thread publishes, with acquire order."""
     return int(words[at])
+
+
+def exchange(words: memoryview, at: int, value: int) -> int:
+    """Write a word that several threads write, and return what it was. What is read after this is read after it."""
+    before = int(words[at])
+    words[at] = value
+    return before
+
+
+def clear_bit(words: memoryview, at: int, bit: int) -> None:
+    """Clear a bit of a word in which other threads set some. What is read after this is read after it."""
+    words[at] = (words[at] & ~(1 << bit) & (1 << 64) - 1 ^ 1 << 63) - (1 << 63)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import select
+from itertools import cycle
 
 import pytest
 from control_pair import MILLISECOND, ControlPair, refused, spine_ev
@@ -175,3 +176,17 @@ def test_waiting_for_an_event() -> None:
     change(pair, EvState.GOOD)
     with refused(errno.EINVAL):
         pair.controller.ev_events(limit=0)
+
+
+def test_each_event_tells_how_many_were_dropped_before_it() -> None:
+    """MRC-CTL-19."""
+    pair = ControlPair()
+    pair.connect()
+    with pair.controller.ev_events(limit=2, mask=EVERY, ev_only=True) as events:
+        counts, states = [], cycle([EvState.DENIED, EvState.GOOD])
+        for changes in (5, 1, 4, 1):
+            for _ in range(changes):
+                change(pair, next(states))
+            counts += [event.drop_count for event in events.take(10) if isinstance(event, EvStateChange)]
+        assert events.dropped == 5
+    assert counts == [0, 0, 3, 0, 0, 2]

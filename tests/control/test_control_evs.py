@@ -231,6 +231,7 @@ def test_an_ev_is_denied_towards_one_peer() -> None:
             deny(spine_ev(0, 2), peer="h7"),
             deny(spine_ev(0, 2), peer="10.0.0.1"),
         ],
+        keep_going=True,
     )
     assert [result.errno for result in results] == [0, 0, errno.ENOENT, errno.ENOENT]
     pair.sent()
@@ -238,8 +239,18 @@ def test_an_ev_is_denied_towards_one_peer() -> None:
     assert set(pair.sent()["h0"]) == ALL - {spine_ev(0, 0), spine_ev(0, 1)}
 
 
-def test_entries_succeed_one_by_one() -> None:
-    """MRC-CTL-16, MRC-CTL-12, MRC-CTL-25, MRC-CTL-27."""
+def test_a_batch_ends_at_the_first_entry_that_fails() -> None:
+    """MRC-CTL-16."""
+    pair = ControlPair()
+    pair.connect()
+    batch = [deny(spine_ev(0, 1)), deny(spine_ev(0, 9)), deny(spine_ev(0, 2))]
+    assert [result.errno for result in pair.controller.ev_operations(0, batch)] == [0, errno.ENOENT]
+    denied = [entry.ev for entry in pair.controller.query_evs(0) if entry.state == EvState.DENIED]
+    assert denied == [spine_ev(0, 1)]
+
+
+def test_a_batch_that_keeps_going_does_all_it_can() -> None:
+    """MRC-CTL-12, MRC-CTL-25, MRC-CTL-27."""
     pair = ControlPair()
     pair.connect()
     results = pair.controller.ev_operations(
@@ -254,6 +265,7 @@ def test_entries_succeed_one_by_one() -> None:
             EvOp(QUERY, ev=-1),
             EvOp(REPLACE, ev=spine_ev(0, 1), new_ev=spine_ev(0, 2)),
         ],
+        keep_going=True,
     )
     codes = [errno.ENOENT, 0, errno.EINVAL, errno.EINVAL, errno.EINVAL, 0, errno.EINVAL, errno.EINVAL]
     assert [result.errno for result in results] == codes
@@ -287,7 +299,10 @@ def test_an_ev_is_replaced_in_all_its_copies_or_in_one() -> None:
     run = pair.controller.ev_operations
     assert run(1, [EvOp(REPLACE, ev=a, new_ev=b, index=1)])[0].count == 1
     assert pair.controller.query_ev_array(1) == [a, b, a, c, c, d]
-    assert run(1, [EvOp(REPLACE, ev=a, new_ev=b)])[0].count == 2
+    assert run(1, [EvOp(REPLACE, ev=a, new_ev=b)])[0].count == 1
+    assert pair.controller.query_ev_array(1) == [b, b, a, c, c, d]
+    assert run(1, [EvOp(REPLACE, ev=b, new_ev=a, all_copies=True)])[0].count == 2
+    assert run(1, [EvOp(REPLACE, ev=a, new_ev=b, all_copies=True)])[0].count == 3
     assert pair.controller.query_ev_array(1) == [b, b, b, c, c, d]
     wrong = [
         EvOp(REPLACE, ev=a, new_ev=b),
@@ -296,8 +311,8 @@ def test_an_ev_is_replaced_in_all_its_copies_or_in_one() -> None:
         EvOp(REPLACE, new_ev=b),
         EvOp(REPLACE, ev=b),
     ]
-    codes = [errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.EINVAL, errno.EINVAL]
-    assert [result.errno for result in run(1, wrong)] == codes
+    codes = [errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.ENOENT, errno.EINVAL]
+    assert [result.errno for result in run(1, wrong, keep_going=True)] == codes
     assert pair.controller.query_ev_array(1) == [b, b, b, c, c, d]
 
 
@@ -442,3 +457,20 @@ def test_a_trace_tells_of_the_evs_that_came_later_too() -> None:
     left.close()
     # 512 packets of 1,024 bytes, in equal shares of the planes.
     assert ear.totals == {a: 128, b: 256, c: 128}
+
+
+def test_an_empty_array_is_filled_in_order_and_a_new_ev_has_the_state_it_is_given() -> None:
+    """MRC-CTL-11, MRC-CTL-15."""
+    pair = ControlPair()
+    evs = [spine_ev(plane, spine) for plane in (0, 1) for spine in (0, 1)]
+    explicit(pair, 4)
+    results = pair.controller.ev_operations(1, [EvOp(REPLACE, new_ev=ev) for ev in [*evs, evs[0]]])
+    assert [result.errno for result in results] == [0, 0, 0, 0, errno.ENOENT]
+    assert pair.controller.query_ev_array(1) == evs
+    replaced = EvOp(REPLACE, ev=evs[0], new_ev=spine_ev(0, 2), state=EvState.DENIED)
+    assert pair.controller.ev_operations(1, [replaced])[0].errno == 0
+    (queried,) = pair.controller.ev_operations(1, [EvOp(QUERY, ev=spine_ev(0, 2))])
+    assert queried.state == EvState.DENIED
+    refused_state = EvOp(REPLACE, ev=evs[1], new_ev=evs[0], state=EvState.SKIP)
+    assert pair.controller.ev_operations(1, [refused_state])[0].errno == errno.EINVAL
+    assert pair.controller.query_ev_array(1)[1] == evs[1]

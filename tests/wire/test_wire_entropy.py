@@ -116,6 +116,12 @@ def test_bounds_are_on_the_generated_bits_before_they_are_placed() -> None:
     assert list(generated_evs(fields)) == [bits << 2 | low for bits in (2, 3, 4) for low in range(4)]
 
 
+def test_a_greatest_value_of_0_bounds_nothing() -> None:
+    """MRC-EV-14."""
+    assert list(generated_evs([EvField(8, mask=0x3, max_val=0)])) == [0, 1, 2, 3]
+    assert list(generated_evs([EvField(8, mask=0x3, min_val=2, max_val=0)])) == [2, 3]
+
+
 def test_an_ev_with_more_bits_than_the_masks_is_refused() -> None:
     """MRC-EV-10."""
     with pytest.raises(CallerError):

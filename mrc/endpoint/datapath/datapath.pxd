@@ -1,5 +1,6 @@
 cimport cython
 from mrc.endpoint cimport by_handle
+from mrc.endpoint.doorbells cimport Doorbells
 from mrc.endpoint.parts.flags cimport Away, Flag
 from mrc.endpoint.parts.heaps cimport Heap
 from mrc.endpoint.datapath.intake cimport Intake
@@ -29,11 +30,14 @@ cdef class Datapath:
     cdef long long *_is_done
     cdef readonly long long done, data_before_answers
     cdef public long long now
+    cdef public Doorbells doorbells
 
     @cython.locals(slot=cython.longlong)
     cpdef long long take_done(self) noexcept nogil
     cpdef void after_event(self, long long slot) noexcept nogil
     cdef void _note_done(self, long long slot) noexcept nogil
+    @cython.locals(qpn=cython.longlong, slot=cython.longlong)
+    cdef void _take_posted(self) noexcept nogil
     cpdef void receive(self, ReceivedBatch batch, long long now) noexcept nogil
     @cython.locals(place=cython.longlong)
     cdef void _receive(self, ReceivedBatch batch, long long now) noexcept nogil

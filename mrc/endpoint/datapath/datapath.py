@@ -12,6 +12,7 @@ from mrc.endpoint.datapath.packet_checks import PacketChecks
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.datapath.qp_table import QpTable
 from mrc.endpoint.datapath.scheduler import Scheduler
+from mrc.endpoint.doorbells import Doorbells
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Away
@@ -54,6 +55,7 @@ class Datapath:
         "away",
         "data_before_answers",
         "done",
+        "doorbells",
         "intake",
         "now",
         "operations_wait",
@@ -80,6 +82,8 @@ class Datapath:
         self.done = self._first_done = 0
         self._done, self._is_done = octets.words(0), octets.words(0)
         self._done_room = 0
+        # Of a program that posts into rings, if this endpoint works for one.
+        self.doorbells: Doorbells | None = None
 
     def __dealloc__(self) -> None:
         octets.free_words(self._done)
@@ -140,6 +144,20 @@ class Datapath:
             self._done[(self._first_done + self.done) % self.qps.room] = slot
             self.done += 1
 
+    def _take_posted(self) -> None:
+        """Take what a program posted on QPs that have rings."""
+        if self.doorbells is None or not self.doorbells.take():
+            return
+        qpn = self.doorbells.next(0)
+        while qpn != _NONE:
+            slot = self.qps.find(qpn)
+            if slot != _NONE:
+                by_handle.take_posted(self.qps.handle(slot))
+                if self.qps.holds(slot):
+                    self.scheduler.wake(slot)
+                    self.schedule(slot)
+            qpn = self.doorbells.next(0)
+
     # ------------------------------------------------------------------ packets
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
@@ -155,6 +173,9 @@ class Datapath:
             self._went_back(now)
             return
         self.now = now
+        if self.doorbells is not None:
+            # A receive that is posted is there for what has arrived.
+            self._take_posted()
         self.intake.receive(batch, now)
         for place in range(self.intake.touched):
             self.after_event(self.intake.slot(place))
@@ -173,6 +194,8 @@ class Datapath:
             return 0
         self.now = now
         start = batch.count
+        if self.doorbells is not None:
+            self._take_posted()
         if self._operation_answers.waiting:
             self._operation_answers.transmit(batch, now)
         if self.operations_wait.up:

@@ -10,16 +10,20 @@ from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.responder import Responder
+from mrc.endpoint.work_rings import ADDRESS, IMMEDIATE, LENGTH, REMOTE_VA, RKEY
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
 _FOREVER = FOREVER
+_ADDRESS, _LENGTH, _REMOTE_VA, _RKEY, _IMMEDIATE = ADDRESS, LENGTH, REMOTE_VA, RKEY, IMMEDIATE
 
 
 class QpDatapath:
-    """`responder`, `paths`, `controller` and `peer_node` are there from RTR on, `requestor` from RTS on. Its owner
-    keeps `may_send` and what `arrivals` knows of the QP's state up to date.
+    """`responder`, `paths`, `controller` and `peer_node` are there from RTR on, `requestor` from RTS on, `receives`
+    where a program posts into rings. Its owner keeps `may_send`, `is_over` and what `arrivals` knows of the QP's state
+    up to date.
 
     `slot` is its place among the endpoint's QPs. `timer_at` is when the endpoint has its timers scheduled, ns, or
     FOREVER. `answers_wait`: the last packet sent went ahead of answers that are due; it is to leave before they are
@@ -35,10 +39,12 @@ class QpDatapath:
         "controller",
         "counters",
         "doubted_ports",
+        "is_over",
         "may_send",
         "paths",
         "peer_node",
         "qpn",
+        "receives",
         "requestor",
         "responder",
         "slot",
@@ -55,7 +61,8 @@ class QpDatapath:
         self.responder: Responder | None = None
         self.requestor: Requestor | None = None
         self.peer_node: PeerNode | None = None
-        self.may_send = False
+        self.receives: Receives | None = None
+        self.may_send = self.is_over = False
         self.slot = -1
         self.timer_at = FOREVER
         self.answers_wait = False
@@ -70,6 +77,33 @@ class QpDatapath:
     def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
         """A packet for this QP that a switch cut short, on the last hop or before it."""
         self.arrivals.receive_trimmed(batch, row, lasthop, now)
+
+    # ------------------------------------------------------------------ work in
+
+    def take_posted(self) -> None:
+        """Take what a program has posted into its rings, if this QP has some."""
+        if self.completions.rings is None or self.receives is None:
+            return
+        if self.is_over:
+            self.completions.rings.flush()
+            return
+        if self.completions.rings.receive_waits():
+            while self.completions.rings.receive_waits():
+                self.receives.post_at(self.completions.rings.take_receive())
+            if self.responder is not None:
+                self.responder.on_receive_posted()
+        if not self.may_send or self.requestor is None:
+            return
+        while self.completions.rings.send_waits():
+            at = self.completions.rings.take_send()
+            self.requestor.queue.post_at(
+                self.completions.rings.send(at),
+                self.completions.rings.send(at + _ADDRESS),
+                self.completions.rings.send(at + _LENGTH),
+                self.completions.rings.send(at + _REMOTE_VA),
+                self.completions.rings.send(at + _RKEY),
+                self.completions.rings.send(at + _IMMEDIATE),
+            )
 
     # ------------------------------------------------------------------ packets out
 

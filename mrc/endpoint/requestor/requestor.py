@@ -120,6 +120,12 @@ class Requestor:
             self._requests.make_ring()
         self.queue.post(request)
 
+    def prepare(self, room: int) -> None:
+        """Have places for `room` writes, a power of two, that are posted without the interpreter (`queue.post_at`)."""
+        self.sent.make_rings(self._most)
+        self._requests.make_ring()
+        self.queue.reserve(room)
+
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         """Complete everything with errors: the message of `failed_psn`, or else the oldest, with `status`."""
         self.queue.flush(self.queue.holding(failed_psn), status)

@@ -22,8 +22,13 @@ cdef class SendQueue:
         number=Py_ssize_t
     )
     cdef _make_room(self, Py_ssize_t room)
-    @cython.locals(place=cython.longlong)
     cpdef post(self, WriteRequest request)
+    cpdef reserve(self, Py_ssize_t room)
+    @cython.locals(place=cython.longlong)
+    cpdef void post_at(
+        self, long long wr_id, long long address, long long length, long long remote_va, long long rkey,
+        long long immediate
+    ) noexcept nogil
     cdef long long place(self, long long msn) noexcept nogil
     cpdef bint has_unsent(self) noexcept nogil
     @cython.locals(place=cython.longlong)

@@ -111,20 +111,35 @@ class SendQueue:
             self._make_room(max(_LEAST_ROOM, 2 * len(self._requests)))
         self.release()
         self._completions.expect()
+        self._requests[self.next_msn & self._mask] = request
+        self.post_at(
+            signed(request.wr_id),
+            request.source.address + request.offset,
+            request.length,
+            request.remote_va,
+            request.rkey,
+            NO_IMMEDIATE if request.immediate is None else request.immediate,
+        )
+
+    def reserve(self, room: int) -> None:
+        """Have places for so many messages, a power of two, from now on: `post_at` makes none."""
+        if len(self._requests) < room:
+            self._make_room(room)
+
+    def post_at(self, wr_id: int, address: int, length: int, remote_va: int, rkey: int, immediate: int) -> None:
+        """Post a write of memory that its owner keeps until it has ended. There is a place for it."""
         place = self.next_msn & self._mask
-        self._requests[place] = request
-        self.wr_ids[place] = signed(request.wr_id)
+        self.wr_ids[place] = wr_id
         self.rqmsn[place] = 0
-        self.immediate[place] = NO_IMMEDIATE
-        if request.immediate is not None:
+        self.immediate[place] = immediate
+        if immediate != _NO_IMMEDIATE:
             self.rqmsn[place] = self.next_rqmsn
-            self.immediate[place] = request.immediate
             self.next_rqmsn += 1
-        self.length[place] = request.length
-        self.address[place] = request.source.address + request.offset
-        self.remote_va[place] = request.remote_va
-        self.rkey[place] = request.rkey
-        self.packets[place] = max(1, -(-request.length // self._path_mtu))
+        self.length[place] = length
+        self.address[place] = address
+        self.remote_va[place] = remote_va
+        self.rkey[place] = rkey
+        self.packets[place] = max(1, (length + self._path_mtu - 1) // self._path_mtu)
         self.sent_packets[place] = 0
         # Unbounded sequence numbers, known once the first and last packet are sent.
         self.first_psn[place] = self.last_psn[place] = -1
@@ -204,6 +219,8 @@ class SendQueue:
 
     def release(self) -> None:
         """Let go of the memory of messages that are done with."""
+        # Of what was posted without a request there is nothing to let go of.
+        self._kept = max(self._kept, self.oldest - len(self._requests))
         while self._kept < self.oldest:
             self._requests[self._kept & self._mask] = None
             self._kept += 1

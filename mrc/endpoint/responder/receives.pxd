@@ -25,6 +25,7 @@ cdef class Receives:
         due=cython.longlong, each=cython.longlong, found=cython.longlong, verdict=cython.int
     )
     cpdef int check(self, long long psn, long long rqmsn, long long edge) noexcept nogil
+    cpdef void post_at(self, long long wr_id) noexcept nogil
     cpdef int lacks_receive(self, long long waited_ns) noexcept nogil
     @cython.locals(row=Py_ssize_t)
     cdef long long _rqmsn_of(self, long long psn) noexcept nogil

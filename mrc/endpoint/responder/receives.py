@@ -75,10 +75,23 @@ class Receives:
         self.posted += 1
 
     def _grow(self) -> None:
-        wr_ids = column(2 * self.posted)
+        self._make_room(2 * self.posted)
+
+    def reserve(self, room: int) -> None:
+        """Have places for so many receives, a power of two, from now on: `post_at` makes none."""
+        if self._mask < room - 1:
+            self._make_room(room)
+
+    def _make_room(self, room: int) -> None:
+        wr_ids = column(room)
         for place in range(self.posted):
             wr_ids[place] = self._wr_ids[self._first + place & self._mask]
-        self._wr_ids, self._first, self._mask = wr_ids, 0, 2 * self.posted - 1
+        self._wr_ids, self._first, self._mask = wr_ids, 0, room - 1
+
+    def post_at(self, wr_id: int) -> None:
+        """Post a receive where there is a place for it."""
+        self._wr_ids[self._first + self.posted & self._mask] = wr_id
+        self.posted += 1
 
     def check(self, psn: int, rqmsn: int, edge: int) -> int:
         """See that what is below `edge`, the epsn that a request leaves, may be delivered then; `rqmsn` is that of the

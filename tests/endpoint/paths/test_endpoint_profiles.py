@@ -270,7 +270,9 @@ def test_generated_evs_stay_within_their_bounds(shape: list[Any], count: int, se
             part, value = value & (1 << field.width) - 1, value >> field.width
             bits = [part >> at & 1 for at in range(field.width - 1, -1, -1) if field.mask >> at & 1]
             number = int("".join(map(str, bits)) or "0", 2)
-            if part & ~field.mask != field.init_val or not field.min_val <= number <= (field.max_val or 0):
+            if part & ~field.mask != field.init_val or not field.min_val <= number <= (
+                field.max_val or (1 << len(bits)) - 1
+            ):
                 return False
         return True
 

@@ -1,0 +1,141 @@
+/*
+ * Writes into the memory of another process, over every path there is, through libibverbs.
+ *
+ *   cc write.c $(mrc capi pkg-config) -o write
+ *   eval "$(mrc capi env)"
+ *   MRC_ADDRESSES=127.0.0.2 ./write 7001 &              waits to be written to
+ *   MRC_ADDRESSES=127.0.0.3 ./write 7001 127.0.0.1      writes
+ *
+ * How two QPs learn of each other is the program's business. Here each sends a structure over TCP.
+ */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LENGTH (1 << 20)
+#define NUMBER 0x1234 /* the immediate */
+
+struct end {
+	union ibv_gid gid;
+	uint64_t addr;
+	uint32_t qpn, psn, rkey;
+};
+
+static void check(int good, const char *what)
+{
+	if (!good) {
+		perror(what);
+		exit(1);
+	}
+}
+
+static int meet(int port, const char *host)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_ANY)}};
+	int one = 1, link = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (!host) {
+		setsockopt(link, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+		check(!bind(link, (void *)&address, sizeof address) && !listen(link, 1), "listen");
+		return accept(link, NULL, NULL);
+	}
+	inet_aton(host, &address.sin_addr);
+	while (connect(link, (void *)&address, sizeof address)) {
+		close(link);
+		link = socket(AF_INET, SOCK_STREAM, 0);
+		usleep(50000);
+	}
+	return link;
+}
+
+static void swap(int link, const void *ours, void *theirs, size_t length)
+{
+	check(write(link, ours, length) == (ssize_t)length, "write");
+	check(recv(link, theirs, length, MSG_WAITALL) == (ssize_t)length, "recv");
+}
+
+static void bring_to_rts(struct ibv_qp *qp, const struct end *ours, const struct end *theirs)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_4096,
+		.dest_qp_num = theirs->qpn,
+		.rq_psn = theirs->psn,
+		.ah_attr = {.grh = {.dgid = theirs->gid}, .is_global = 1, .port_num = 1},
+	};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = ours->psn};
+
+	check(!(errno = ibv_modify_qp(
+			qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)), "INIT");
+	check(!(errno = ibv_modify_qp(
+			qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)), "RTR");
+	check(!(errno = ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN)), "RTS");
+}
+
+static struct ibv_wc completion(struct ibv_cq *cq)
+{
+	struct ibv_wc done;
+	int found;
+
+	while (!(found = ibv_poll_cq(cq, 1, &done)))
+		;
+	check(found == 1, "ibv_poll_cq");
+	printf("wr_id %llu: %s\n", (unsigned long long)done.wr_id, ibv_wc_status_str(done.status));
+	return done;
+}
+
+int main(int count, char **arguments)
+{
+	static unsigned char memory[LENGTH];
+	const char *host = count > 2 ? arguments[2] : NULL;
+	int devices, wrong = 0;
+
+	check(count > 1, "write PORT [HOST]");
+	struct ibv_device **list = ibv_get_device_list(&devices);
+	struct ibv_context *context = ibv_open_device(list[0]);
+	check(context != NULL, "ibv_open_device");
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, LENGTH, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .cap = {16, 16, 1, 1, 0}};
+	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+	check(pd && mr && cq && qp, "ibv_create_qp");
+
+	struct end theirs, ours = {.addr = (uintptr_t)memory, .qpn = qp->qp_num, .psn = 1, .rkey = mr->rkey};
+	char ready;
+	check(!ibv_query_gid(context, 1, 0, &ours.gid), "ibv_query_gid");
+	int link = meet(atoi(arguments[1]), host);
+	swap(link, &ours, &theirs, sizeof ours);
+	bring_to_rts(qp, &ours, &theirs);
+	if (host) {
+		swap(link, "r", &ready, 1);
+		for (int each = 0; each < LENGTH; each++)
+			memory[each] = (unsigned char)(each * 7);
+		struct ibv_sge piece = {(uintptr_t)memory, LENGTH, mr->lkey};
+		struct ibv_send_wr *bad, wr = {.wr_id = 1, .sg_list = &piece, .num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(NUMBER), .wr.rdma = {theirs.addr, theirs.rkey}};
+		check(!(errno = ibv_post_send(qp, &wr, &bad)), "ibv_post_send");
+		wrong = completion(cq).status != IBV_WC_SUCCESS;
+	} else {
+		struct ibv_recv_wr *bad, wr = {.wr_id = 2};
+		check(!(errno = ibv_post_recv(qp, &wr, &bad)), "ibv_post_recv");
+		swap(link, "r", &ready, 1);
+		struct ibv_wc done = completion(cq);
+		for (int each = 0; each < LENGTH; each++)
+			wrong += memory[each] != (unsigned char)(each * 7);
+		wrong += done.status != IBV_WC_SUCCESS || ntohl(done.imm_data) != NUMBER;
+		printf("%u bytes, immediate %#x, %d wrong\n", done.byte_len, ntohl(done.imm_data), wrong);
+	}
+	check(!(errno = ibv_destroy_qp(qp)), "ibv_destroy_qp");
+	check(!(errno = ibv_destroy_cq(cq)), "ibv_destroy_cq");
+	check(!(errno = ibv_dereg_mr(mr)), "ibv_dereg_mr");
+	check(!(errno = ibv_dealloc_pd(pd)), "ibv_dealloc_pd");
+	check(!(errno = ibv_close_device(context)), "ibv_close_device");
+	ibv_free_device_list(list);
+	return wrong != 0;
+}

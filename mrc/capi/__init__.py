@@ -1,0 +1,1 @@
+"""The C interface: a libibverbs over the endpoint of this package (docs/capi.md)."""

@@ -1,0 +1,59 @@
+"""Compile the C libraries of this package, where there is a C compiler. hatch_build.py and tools/build-core do it.
+
+`libibverbs.so.1` is the endpoint behind libibverbs' names. Nothing but libc is linked.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE, LIB, INCLUDE = HERE / "src", HERE / "lib", HERE / "include"
+SONAME = "libibverbs.so.1"
+# Where Python and the packages are, for a library that does not lie among the packages: not part of a wheel.
+PLACES = LIB / "python.txt"
+_FLAGS = ["-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread"]
+
+
+def compiler() -> list[str]:
+    """The C compiler, as a command line. Empty where there is none."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    return command if shutil.which(command[0]) else []
+
+
+def build(target: Path = LIB) -> list[Path]:
+    """Compile into a directory. Returns the libraries. Raises RuntimeError without a compiler or where it refuses."""
+    command = compiler()
+    if not command:
+        raise RuntimeError("there is no C compiler: apt install gcc libc6-dev")
+    target.mkdir(exist_ok=True)
+    library = target / SONAME
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    sources = [str(each) for each in sorted(SOURCE.glob("*.c"))]
+    options = [
+        f'-DMRC_PYTHON="{version}"',
+        f"-I{INCLUDE}",
+        f"-Wl,-soname,{SONAME}",
+        f"-Wl,--version-script={SOURCE / 'libibverbs.map'}",
+        "-ldl",
+    ]
+    # Programs that run keep the one they have.
+    made = library.with_suffix(".new")
+    done = subprocess.run(
+        [*command, *_FLAGS, *sources, *options, "-o", str(made)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} refuses mrc/capi/src: {done.stderr.strip()}")
+    made.replace(library)
+    (target / PLACES.name).write_text(f"{sys.base_prefix}\n{sysconfig.get_path('purelib')}\n{version}\n")
+    return [library]
+
+
+if __name__ == "__main__":
+    print(*build(), sep="\n")

@@ -1,0 +1,238 @@
+"""The endpoint behind the C libraries: what they ask is answered here (mrc/capi/src/calls.h).
+
+All contexts of a process share one device. Work that is posted and work that ends does not come here: it goes through
+rings in the program's memory (mrc.endpoint.work_rings).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, Modify
+from mrc.capi.gids import Peers, gid_of
+from mrc.endpoint.config import PATH_MTUS
+from mrc.errors import MrcError
+from mrc.net.device import NodeDevice, open_device, transfer_config
+from mrc.net.negotiation import NodeDescription
+from mrc.verbs import (
+    CQ,
+    MR,
+    PD,
+    QP,
+    AccessFlag,
+    AHAttr,
+    Context,
+    DeviceCap,
+    PortState,
+    QPAttr,
+    QPCap,
+    QPState,
+    VerbsError,
+)
+
+ADDRESSES_VARIABLE = "MRC_ADDRESSES"
+# A peer that has not heard that its last write arrived asks again: for so long a QP that is destroyed answers.
+_DRAIN_S = 0.5
+_ATTRIBUTES = {
+    Modify.EV_PROFILE: "ev_profile_id",
+    Modify.CC_PROFILE: "cc_profile_id",
+    Modify.DEST_QPN: "dest_qp_num",
+    Modify.RQ_PSN: "rq_psn",
+    Modify.SQ_PSN: "sq_psn",
+    Modify.TIMEOUT: "timeout",
+    Modify.LINEAR: "linear_retries",
+    Modify.EXPONENTIAL: "exponential_retries",
+    Modify.MPR: "mpr",
+    Modify.MPR_DEST: "mpr_dest",
+    Modify.WIMM: "max_wimm",
+    Modify.WIMM_DEST: "max_wimm_dest",
+}
+
+Words = Any  # a ctypes array of signed 64-bit words
+
+
+def _program() -> str:
+    try:
+        return Path("/proc/self/comm").read_text().strip()
+    except OSError:
+        return "program"
+
+
+class Host:
+    """The one device of this process, and what was made on it, by handles."""
+
+    def __init__(self) -> None:
+        self._handles = itertools.count(1)
+        self._objects: dict[int, Any] = {}
+        self._lock = threading.Lock()
+        self._closing = ExitStack()
+        self._device: NodeDevice | None = None
+        self._peers: Peers | None = None
+        self._answers: dict[int, Callable[[Words], None]] = {
+            Call.OPEN: self._open,
+            Call.CLOSE: self._close,
+            Call.QUERY_PORT: self._query_port,
+            Call.QUERY_GID: self._query_gid,
+            Call.ALLOC_PD: self._alloc_pd,
+            Call.DEALLOC_PD: self._close_object,
+            Call.REG_MR: self._reg_mr,
+            Call.DEREG_MR: self._close_object,
+            Call.CREATE_QP: self._create_qp,
+            Call.MODIFY_QP: self._modify_qp,
+            Call.DESTROY_QP: self._destroy_qp,
+            Call.ASYNC_EVENT: self._async_event,
+        }
+
+    def answer(self, what: int, words: Words) -> int:
+        """Do what is asked. Returns an errno, after a line on stderr that says why."""
+        try:
+            self._answers[what](words)
+        except MrcError as error:
+            number = getattr(error, "errno", None) or errno.EIO
+            if number != errno.EAGAIN:
+                print(f"mrc: {Call(what).name.lower()}: {error}", file=sys.stderr)
+            return int(number)
+        except Exception as error:
+            print(f"mrc: {Call(what).name.lower()}: {error!r}", file=sys.stderr)
+            return errno.EIO
+        return 0
+
+    def _keep(self, made: Any) -> int:
+        with self._lock:
+            handle = next(self._handles)
+            self._objects[handle] = made
+        return handle
+
+    def _found(self, handle: int, kind: type) -> Any:
+        found = self._objects.get(handle)
+        if not isinstance(found, kind):
+            raise VerbsError(errno.EINVAL, f"there is no such {kind.__name__}: it is closed, or no pointer to one")
+        return found
+
+    # ------------------------------------------------------------------ the device
+
+    def _open(self, words: Words) -> None:
+        with self._lock:
+            if self._device is None:
+                self._device = self._opened(words[0])
+        context = Context(self._device)
+        words[0], words[1] = self._keep(context), context.async_fd
+
+    def _opened(self, bells: int) -> NodeDevice:
+        named = os.environ.get(ADDRESSES_VARIABLE, "")
+        addresses = [each.strip() for each in named.split(",") if each.strip()]
+        device = self._closing.enter_context(
+            open_device(addresses=addresses, tuning=transfer_config(path_mtu=max(PATH_MTUS)), program=_program())
+        )
+        device.node.driver.have_doorbells(bells)
+        self._peers = Peers(device.node.fabric, device.node.description)
+        return device
+
+    def _close(self, words: Words) -> None:
+        context = self._found(words[0], Context)
+        if context.pds:
+            raise VerbsError(errno.EBUSY, f"{len(context.pds)} protection domains are open")
+        context.close()
+        del self._objects[words[0]]
+
+    def _query_port(self, words: Words) -> None:
+        context: Context = self._found(words[0], Context)
+        if words[1] != 1:
+            raise VerbsError(errno.EINVAL, f"the device has port 1, not {words[1]}: all planes are behind it")
+        # All planes are one port to libibverbs. It is up while any of them is.
+        ports = [context.query_port(number + 1) for number in range(context.query_device().phys_port_cnt)]
+        words[0] = PortState.ACTIVE if any(each.state is PortState.ACTIVE for each in ports) else PortState.DOWN
+        words[1] = PATH_MTUS.index(min(each.max_mtu for each in ports)) + 1
+
+    def _query_gid(self, words: Words) -> None:
+        device: NodeDevice = self._found(words[0], Context).device
+        ctypes.memmove(words[2], gid_of(device.node.fabric.ports[0].address), 16)
+
+    def _async_event(self, words: Words) -> None:
+        event = self._found(words[0], Context).get_async_event()
+        words[0] = int(event.event_type)
+        words[1] = event.element.qp_num if isinstance(event.element, QP) else 1
+
+    # ------------------------------------------------------------------ memory
+
+    def _alloc_pd(self, words: Words) -> None:
+        words[0] = self._keep(self._found(words[0], Context).pd())
+
+    def _reg_mr(self, words: Words) -> None:
+        pd, address, length, iova, access = words[:5]
+        buffer = (ctypes.c_char * length).from_address(address)
+        flags = AccessFlag(access)
+        mr = MR(self._found(pd, PD), buffer, flags, iova=iova)
+        words[0], words[1] = self._keep(mr), mr.lkey
+
+    def _close_object(self, words: Words) -> None:
+        self._found(words[0], object).close()
+        del self._objects[words[0]]
+
+    # ------------------------------------------------------------------ QPs
+
+    def _create_qp(self, words: Words) -> None:
+        pd: PD = self._found(words[0], PD)
+        # Nothing is completed here.
+        none = CQ(pd.context, 1)
+        cap = QPCap(max_send_wr=words[2], max_recv_wr=words[3])
+        qp = QP(pd, send_cq=none, recv_cq=none, cap=cap, rings=words[1])
+        words[0], words[1] = self._keep(qp), qp.qp_num
+
+    def _modify_qp(self, words: Words) -> None:
+        qp: QP = self._found(words[Modify.QP], QP)
+        given: dict[str, Any] = {name: words[place] for place, name in _ATTRIBUTES.items() if words[place] != NOT_GIVEN}
+        if words[Modify.PATH_MTU] != NOT_GIVEN:
+            if not 1 <= words[Modify.PATH_MTU] <= len(PATH_MTUS):
+                raise VerbsError(errno.EINVAL, f"path_mtu {words[Modify.PATH_MTU]} is none of ibv_mtu")
+            given["path_mtu"] = PATH_MTUS[words[Modify.PATH_MTU] - 1]
+        if words[Modify.DYNAMIC_MPR] != NOT_GIVEN:
+            given["dynamic_mpr"] = bool(words[Modify.DYNAMIC_MPR])
+        if words[Modify.DEST_CAPS] != NOT_GIVEN:
+            given["dest_caps"] = DeviceCap(words[Modify.DEST_CAPS])
+        if words[Modify.GID] != NOT_GIVEN:
+            traffic_class = words[Modify.TRAFFIC_CLASS]
+            node = self._peer(ctypes.string_at(words[Modify.GID], 16)).to_json()
+            given["ah_attr"] = AHAttr(node, None if traffic_class == NOT_GIVEN else traffic_class)
+        qp.modify(QPAttr(qp_state=QPState(words[Modify.STATE]), **given))
+
+    def _peer(self, gid: bytes) -> NodeDescription:
+        if self._peers is None:
+            raise VerbsError(errno.EINVAL, "the device is not open")
+        return self._peers.find(gid)
+
+    def _destroy_qp(self, words: Words) -> None:
+        qp: QP = self._found(words[0], QP)
+        if qp.state in (QPState.RTR, QPState.RTS):
+            with contextlib.suppress(VerbsError):  # the peer goes on, or is gone
+                qp.drain(_DRAIN_S)
+        cq = qp.send_cq
+        qp.close()
+        cq.close()
+        del self._objects[words[0]]
+
+
+_CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+_kept: list[Any] = []
+
+
+def fill(place: int) -> None:
+    """Write the address of the function to call where the library wants it."""
+    host = Host()
+
+    def call(what: int, address: int) -> int:
+        return host.answer(what, (ctypes.c_longlong * CALL_WORDS).from_address(address))
+
+    function = _CALL(call)
+    _kept.append((host, function))
+    ctypes.c_void_p.from_address(place).value = ctypes.cast(function, ctypes.c_void_p).value

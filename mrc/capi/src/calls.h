@@ -1,0 +1,29 @@
+/*
+ * What the library asks of the Python that has the endpoint: a number of what, and words that are arguments first and
+ * answers then (mrc/capi/host.py). Returns an errno.
+ */
+#ifndef MRC_CALLS_H
+#define MRC_CALLS_H
+
+#include "rings.h"
+
+enum call {
+	CALL_OPEN = 1, CALL_CLOSE, CALL_QUERY_PORT, CALL_QUERY_GID, CALL_ALLOC_PD, CALL_DEALLOC_PD, CALL_REG_MR, CALL_DEREG_MR,
+	CALL_CREATE_QP, CALL_MODIFY_QP, CALL_DESTROY_QP, CALL_ASYNC_EVENT
+};
+enum { CALL_WORDS = 24, NOT_GIVEN = -1 };
+/* Of CALL_MODIFY_QP. */
+enum {
+	MODIFY_QP, MODIFY_STATE, MODIFY_EV_PROFILE, MODIFY_CC_PROFILE, MODIFY_DEST_QPN, MODIFY_RQ_PSN, MODIFY_SQ_PSN,
+	MODIFY_PATH_MTU, MODIFY_TRAFFIC_CLASS, MODIFY_TIMEOUT, MODIFY_LINEAR, MODIFY_EXPONENTIAL, MODIFY_MPR,
+	MODIFY_MPR_DEST, MODIFY_WIMM, MODIFY_WIMM_DEST, MODIFY_DYNAMIC_MPR, MODIFY_DEST_CAPS, MODIFY_GID
+};
+
+/* Start the Python once. Returns 0 or an errno, after a line on stderr. */
+int mrc_start(void);
+/* Ask. In a child that was forked it refuses with EIO. */
+int mrc_call(enum call what, word *words);
+/* Whether this process is a child that was forked after the start. */
+int mrc_is_forked(void);
+
+#endif

@@ -1,0 +1,226 @@
+/* Completion queues: a ring that the endpoint fills, and that a poll empties without asking anybody. */
+#include "objects.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Who polls in vain that often lets others have the processor: the endpoint, or the peer. */
+#define EMPTY_POLLS 64
+
+EXPORT struct ibv_cq *ibv_create_cq(
+	struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct cq *cq;
+	word room = 1;
+
+	if (!context || cqe < 1 || cqe > 1 << 22 || comp_vector)
+		return mrc_null(EINVAL);
+	while (room < cqe)
+		room *= 2;
+	cq = calloc(1, sizeof *cq);
+	if (!cq)
+		return mrc_null(ENOMEM);
+	cq->words = mrc_memory(CQ_WORDS * sizeof(word));
+	cq->entries = mrc_memory((size_t)room * DONE_WORDS * sizeof(word));
+	if (!cq->words || !cq->entries) {
+		free(cq->words);
+		free(cq->entries);
+		free(cq);
+		return mrc_null(ENOMEM);
+	}
+	cq->words[CQ_MASK] = room - 1;
+	cq->words[CQ_ROOM] = cqe;
+	cq->words[ENTRIES] = (word)(uintptr_t)cq->entries;
+	cq->words[EVENT_FD] = channel ? channel->fd : -1;
+	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	cq->ibv.context = context;
+	cq->ibv.channel = channel;
+	cq->ibv.cq_context = cq_context;
+	cq->ibv.cqe = cqe;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	if (channel) {
+		pthread_mutex_lock(&mrc_lists);
+		cq->next = ((struct channel *)channel)->cqs;
+		((struct channel *)channel)->cqs = cq;
+		channel->refcnt++;
+		pthread_mutex_unlock(&mrc_lists);
+	}
+	return &cq->ibv;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	struct cq *cq = (struct cq *)ibv, **each;
+
+	if (!cq)
+		return EINVAL;
+	pthread_mutex_lock(&mrc_lists);
+	if (cq->users) {
+		pthread_mutex_unlock(&mrc_lists);
+		return EBUSY;
+	}
+	if (ibv->channel) {
+		for (each = &((struct channel *)ibv->channel)->cqs; *each && *each != cq; each = &(*each)->next)
+			;
+		if (*each)
+			*each = cq->next;
+		ibv->channel->refcnt--;
+	}
+	pthread_mutex_unlock(&mrc_lists);
+	free(cq->words);
+	free(cq->entries);
+	free(cq);
+	return 0;
+}
+
+static void tell(struct ibv_wc *wc, const word *done)
+{
+	memset(wc, 0, sizeof *wc);
+	wc->wr_id = (uint64_t)done[DONE_WR_ID];
+	wc->status = done[DONE_STATUS];
+	wc->opcode = done[DONE_KIND];
+	wc->byte_len = (uint32_t)done[DONE_LENGTH];
+	wc->qp_num = (uint32_t)done[DONE_QPN];
+	if (done[DONE_IMMEDIATE] != NO_IMMEDIATE) {
+		wc->imm_data = __builtin_bswap32((uint32_t)done[DONE_IMMEDIATE]);
+		wc->wc_flags = IBV_WC_WITH_IMM;
+	}
+}
+
+int mrc_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
+{
+	struct cq *cq = (struct cq *)ibv;
+	word *words = cq->words;
+	int count = 0;
+
+	if (mrc_is_forked())
+		return -EIO;
+	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
+		if (read_word(words, OVERRUN))
+			return -EIO;
+		if (++cq->empty % EMPTY_POLLS == 0)
+			sched_yield();
+		return 0;
+	}
+	pthread_spin_lock(&cq->lock);
+	word polled = words[POLLED], came = read_word(words, CAME);
+
+	for (; count < num_entries && polled < came; polled++) {
+		const word *done = &cq->entries[(polled & words[CQ_MASK]) * DONE_WORDS];
+
+		if (done[DONE_KIND] >= 0) /* else its QP is gone */
+			tell(&wc[count++], done);
+	}
+	write_word(words, POLLED, polled);
+	pthread_spin_unlock(&cq->lock);
+	return count;
+}
+
+void mrc_forget(struct ibv_cq *ibv, uint32_t qp_num)
+{
+	struct cq *cq = (struct cq *)ibv;
+
+	pthread_spin_lock(&cq->lock);
+	for (word each = cq->words[POLLED]; each < read_word(cq->words, CAME); each++) {
+		word *done = &cq->entries[(each & cq->words[CQ_MASK]) * DONE_WORDS];
+
+		if (done[DONE_QPN] == qp_num)
+			done[DONE_KIND] = -1;
+	}
+	pthread_spin_unlock(&cq->lock);
+}
+
+/* ------------------------------------------------------------------ events */
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct channel *channel = context ? calloc(1, sizeof *channel) : mrc_null(EINVAL);
+
+	if (!channel)
+		return NULL;
+	channel->ibv.context = context;
+	channel->ibv.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (channel->ibv.fd < 0) {
+		int error = errno;
+
+		free(channel);
+		return mrc_null(error);
+	}
+	return &channel->ibv;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	if (!channel)
+		return EINVAL;
+	if (channel->refcnt)
+		return EBUSY;
+	close(channel->fd);
+	free(channel);
+	return 0;
+}
+
+static int has_fired(struct cq *cq) { return cq->armed && read_word(cq->words, ARMED) == NOTHING; }
+
+int mrc_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+	struct cq *cq = (struct cq *)ibv;
+	word wanted = solicited_only ? ERRORS : ANYTHING;
+
+	if (!ibv->channel)
+		return EINVAL;
+	pthread_mutex_lock(&mrc_lists);
+	if (has_fired(cq))
+		cq->events++;
+	else if (cq->armed && read_word(cq->words, ARMED) == ANYTHING)
+		wanted = ANYTHING;
+	cq->armed = 1;
+	__atomic_store_n(&cq->words[ARMED], wanted, __ATOMIC_SEQ_CST);
+	pthread_mutex_unlock(&mrc_lists);
+	return 0;
+}
+
+static struct cq *next_event(struct channel *channel)
+{
+	struct cq *found = NULL;
+
+	pthread_mutex_lock(&mrc_lists);
+	for (struct cq *cq = channel->cqs; cq && !found; cq = cq->next) {
+		if (cq->events)
+			cq->events--;
+		else if (has_fired(cq))
+			cq->armed = 0;
+		else
+			continue;
+		found = cq;
+	}
+	pthread_mutex_unlock(&mrc_lists);
+	return found;
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ibv, void **cq_context)
+{
+	uint64_t count;
+
+	if (!channel || !ibv || !cq_context)
+		return errno = EINVAL, -1;
+	for (;;) {
+		if (read(channel->fd, &count, sizeof count) < 0)
+			return -1;
+		struct cq *cq = next_event((struct channel *)channel);
+
+		if (!cq) /* that of a queue that is gone */
+			continue;
+		*ibv = &cq->ibv;
+		*cq_context = cq->ibv.cq_context;
+		return 0;
+	}
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+	__atomic_fetch_add(&cq->comp_events_completed, count, __ATOMIC_RELAXED);
+}

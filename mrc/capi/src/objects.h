@@ -1,0 +1,86 @@
+/* The objects behind the pointers that a program has. */
+#ifndef MRC_OBJECTS_H
+#define MRC_OBJECTS_H
+
+#include "calls.h"
+#include "infiniband/verbs.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define MOST_INLINE 4096
+
+/* As in rdma-core: what lies before the context. Its size tells programs which functions there are. */
+struct verbs_context {
+	void *functions[39];
+	size_t sz;
+	struct ibv_context context;
+};
+enum { QUERY_PORT = 0, CREATE_QP_EX = 33 };
+
+struct context {
+	struct verbs_context verbs;
+	word handle;
+	struct qp *qps;
+};
+
+struct pd {
+	struct ibv_pd ibv;
+	word handle;
+};
+
+struct mr {
+	struct ibv_mr ibv;
+	uint64_t iova;
+	word handle;
+	struct mr *next;
+};
+
+struct channel {
+	struct ibv_comp_channel ibv;
+	struct cq *cqs;
+};
+
+struct cq {
+	struct ibv_cq ibv;
+	word *words, *entries;
+	pthread_spinlock_t lock;
+	unsigned empty; /* polls in a row that found nothing */
+	int armed; /* an event was asked for and not delivered */
+	unsigned events; /* that were missed while it was armed again */
+	unsigned users;
+	struct cq *next; /* of the channel */
+};
+
+struct qp {
+	struct ibv_qp ibv;
+	word handle, *words, *sends, *receives;
+	uint8_t *inline_data;
+	pthread_spinlock_t send_lock, receive_lock;
+	struct ibv_qp_cap cap;
+	struct ibv_qp_attr attr;
+	int sq_sig_all, bit, may_post;
+	struct qp *next;
+};
+
+/* The doorbells, and the lock of all lists. */
+extern word *mrc_bells;
+extern pthread_mutex_t mrc_lists;
+
+/* An errno, after a line on stderr: `what` is not there. */
+int mrc_refused(const char *what);
+/* Sets errno and returns NULL. */
+void *mrc_null(int error);
+/* Zeroed memory that begins a line of the processor's cache. NULL without any. */
+void *mrc_memory(size_t size);
+/* The address of `length` bytes at `addr` of a region, 0 where they are not in it. */
+word mrc_local_address(struct ibv_pd *pd, uint32_t lkey, uint64_t addr, uint32_t length);
+
+int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int mrc_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int mrc_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int mrc_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/* Forget what a QP left in a completion queue. */
+void mrc_forget(struct ibv_cq *cq, uint32_t qp_num);
+/* Modify with the attributes of MRC in `words` (NOT_GIVEN: not given). Checks the mask of libibverbs' attributes. */
+int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words);
+
+#endif

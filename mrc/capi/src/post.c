@@ -1,0 +1,140 @@
+/* Posting: into rings that the endpoint empties. Nothing here asks anybody, but for a ring at the endpoint's door. */
+#include "objects.h"
+
+#include <unistd.h>
+
+#define LARGEST_WRITE 0x7fffffffu
+#define VA_LIMIT ((uint64_t)1 << 62)
+
+static void ring(const struct qp *qp)
+{
+	uint64_t one = 1;
+
+	__atomic_store_n(&mrc_bells[BITS + qp->bit], 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&mrc_bells[RUNG], 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&mrc_bells[ASLEEP], __ATOMIC_SEQ_CST) && __atomic_exchange_n(&mrc_bells[ASLEEP], 0, __ATOMIC_SEQ_CST))
+		if (write((int)mrc_bells[BELL], &one, sizeof one) < 0)
+			return; /* full: it is rung */
+}
+
+/* Why nothing may be posted now, 0 where it may. In ERR work completes flushed. */
+static int may_post(const struct qp *qp, word least)
+{
+	word state = read_word(qp->words, STATE);
+
+	/* RESET by the program's own word too: the endpoint may not have come to it. */
+	return qp->may_post && state >= least && (state <= IBV_QPS_RTS || state == IBV_QPS_ERR) ? 0 : EINVAL;
+}
+
+static int check_send(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge = wr->num_sge ? wr->sg_list : NULL;
+
+	if (wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+		return mrc_refused("ibv_post_send of anything but RDMA_WRITE and RDMA_WRITE_WITH_IMM");
+	if (wr->num_sge < 0 || wr->num_sge > 1 || (wr->num_sge && !sge))
+		return EINVAL;
+	if (sge && (sge->length > LARGEST_WRITE || wr->wr.rdma.remote_addr >= VA_LIMIT))
+		return EINVAL;
+	return sge && wr->send_flags & IBV_SEND_INLINE && sge->length > qp->cap.max_inline_data ? EINVAL : 0;
+}
+
+/* Where the endpoint reads the bytes of a write; 0 for memory that is no region's. */
+static word source_of(struct qp *qp, word place, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return mrc_local_address(qp->ibv.pd, sge->lkey, sge->addr, sge->length);
+	uint8_t *copy = qp->inline_data + (size_t)place * qp->cap.max_inline_data;
+
+	memcpy(copy, (const void *)(uintptr_t)sge->addr, sge->length);
+	return (word)(uintptr_t)copy;
+}
+
+static int put_send(struct qp *qp, const struct ibv_send_wr *wr, word posted)
+{
+	word place = posted & qp->words[SEND_MASK], *send = &qp->sends[place * SEND_WORDS], source = 1;
+	uint32_t length = wr->num_sge ? wr->sg_list->length : 0;
+	int is_inline = !!(wr->send_flags & IBV_SEND_INLINE);
+
+	if (length && !(source = source_of(qp, place, wr)))
+		return EINVAL;
+	send[WR_ID] = (word)wr->wr_id;
+	send[ADDRESS] = source;
+	send[LENGTH] = length;
+	send[REMOTE_VA] = length ? (word)wr->wr.rdma.remote_addr : 0;
+	send[RKEY] = length ? wr->wr.rdma.rkey : 0;
+	send[IMMEDIATE] =
+		wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? (word)__builtin_bswap32(wr->imm_data) : NO_IMMEDIATE;
+	send[FLAGS] = wr->send_flags | (qp->sq_sig_all ? IBV_SEND_SIGNALED : 0);
+	send[LKEY] = length && !is_inline ? wr->sg_list->lkey : 0;
+	return 0;
+}
+
+static int refuse_child(void **bad_wr, void *wr)
+{
+	if (bad_wr)
+		*bad_wr = wr;
+	return EIO;
+}
+
+int mrc_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct qp *qp = (struct qp *)ibv;
+	int error = 0;
+
+	if (mrc_is_forked()) /* its locks may be held for ever */
+		return refuse_child((void **)bad_wr, wr);
+	pthread_spin_lock(&qp->send_lock);
+	word before = qp->words[SENDS_POSTED], posted = before;
+
+	for (; wr && !error; wr = wr->next) {
+		if ((error = may_post(qp, IBV_QPS_RTS)) || (error = check_send(qp, wr)))
+			break;
+		if (posted - read_word(qp->words, SENDS_ENDED) >= (word)qp->cap.max_send_wr)
+			error = ENOMEM;
+		else
+			error = put_send(qp, wr, posted);
+		if (error)
+			break;
+		posted++;
+	}
+	if (posted != before) {
+		write_word(qp->words, SENDS_POSTED, posted);
+		ring(qp);
+	}
+	pthread_spin_unlock(&qp->send_lock);
+	if (error && bad_wr)
+		*bad_wr = wr;
+	return error;
+}
+
+int mrc_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct qp *qp = (struct qp *)ibv;
+	int error = 0;
+
+	if (mrc_is_forked())
+		return refuse_child((void **)bad_wr, wr);
+	pthread_spin_lock(&qp->receive_lock);
+	word before = qp->words[RECEIVES_POSTED], posted = before;
+
+	for (; wr; wr = wr->next) {
+		if ((error = may_post(qp, IBV_QPS_INIT)))
+			break;
+		if (posted - read_word(qp->words, RECEIVES_ENDED) >= (word)qp->cap.max_recv_wr) {
+			error = ENOMEM;
+			break;
+		}
+		qp->receives[posted++ & qp->words[RECEIVE_MASK]] = (word)wr->wr_id;
+	}
+	if (posted != before) {
+		write_word(qp->words, RECEIVES_POSTED, posted);
+		ring(qp);
+	}
+	pthread_spin_unlock(&qp->receive_lock);
+	if (error && bad_wr)
+		*bad_wr = wr;
+	return error;
+}

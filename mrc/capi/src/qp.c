@@ -1,0 +1,280 @@
+/* Queue pairs: made, brought from state to state, queried, destroyed. */
+#include "objects.h"
+
+#include <stdlib.h>
+
+#define MOST_WR (1u << 20)
+#define NEEDED_FOR_RTR (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+
+static uint64_t taken[MOST_QPS / 64]; /* places of the doorbells */
+
+static struct context *context_of(struct qp *qp)
+{
+	return (struct context *)((char *)qp->ibv.context - offsetof(struct context, verbs.context));
+}
+
+static void release(struct qp *qp)
+{
+	free(qp->words);
+	free(qp->sends);
+	free(qp->receives);
+	free(qp->inline_data);
+	free(qp);
+}
+
+static word power_of_two(uint32_t wanted)
+{
+	word room = 1;
+
+	while (room < wanted)
+		room *= 2;
+	return room;
+}
+
+/* What a QP asks for, or an errno. */
+static int check_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	if (!pd || !attr || !attr->send_cq || !attr->recv_cq)
+		return EINVAL;
+	if (attr->qp_type != IBV_QPT_RC)
+		return mrc_refused("a QP that is not RC");
+	if (attr->srq)
+		return mrc_refused("a shared receive queue");
+	if (attr->send_cq->context != pd->context || attr->recv_cq->context != pd->context)
+		return EINVAL;
+	if (attr->cap.max_send_wr > MOST_WR || attr->cap.max_recv_wr > MOST_WR || attr->cap.max_inline_data > MOST_INLINE ||
+	    attr->cap.max_send_sge > 1 || attr->cap.max_recv_sge > 1)
+		return EINVAL;
+	return 0;
+}
+
+static struct qp *with_rings(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	struct qp *qp = calloc(1, sizeof *qp);
+	word sends = power_of_two(attr->cap.max_send_wr), receives = power_of_two(attr->cap.max_recv_wr);
+
+	if (!qp)
+		return NULL;
+	qp->cap = attr->cap;
+	qp->cap.max_send_sge = qp->cap.max_recv_sge = 1;
+	if (!qp->cap.max_send_wr)
+		qp->cap.max_send_wr = 1;
+	qp->words = mrc_memory(QP_WORDS * sizeof(word));
+	qp->sends = mrc_memory((size_t)sends * SEND_WORDS * sizeof(word));
+	qp->receives = mrc_memory((size_t)receives * sizeof(word));
+	qp->inline_data = malloc((size_t)sends * qp->cap.max_inline_data + 1);
+	if (!qp->words || !qp->sends || !qp->receives || !qp->inline_data) {
+		release(qp);
+		return NULL;
+	}
+	qp->words[SEND_MASK] = sends - 1;
+	qp->words[RECEIVE_MASK] = receives - 1;
+	qp->words[SENDS] = (word)(uintptr_t)qp->sends;
+	qp->words[RECEIVES] = (word)(uintptr_t)qp->receives;
+	qp->words[SEND_CQ] = (word)(uintptr_t)((struct cq *)attr->send_cq)->words;
+	qp->words[RECEIVE_CQ] = (word)(uintptr_t)((struct cq *)attr->recv_cq)->words;
+	pthread_spin_init(&qp->send_lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_spin_init(&qp->receive_lock, PTHREAD_PROCESS_PRIVATE);
+	qp->sq_sig_all = attr->sq_sig_all;
+	qp->ibv.context = pd->context;
+	qp->ibv.qp_context = attr->qp_context;
+	qp->ibv.pd = pd;
+	qp->ibv.send_cq = attr->send_cq;
+	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.qp_type = attr->qp_type;
+	qp->ibv.state = IBV_QPS_RESET;
+	pthread_mutex_init(&qp->ibv.mutex, NULL);
+	pthread_cond_init(&qp->ibv.cond, NULL);
+	return qp;
+}
+
+/* A place among the doorbells that no QP has, the first there is; -1 without any. */
+static int take_bit(void)
+{
+	for (int bit = 0; bit < MOST_QPS; bit++)
+		if (!(taken[bit / 64] >> bit % 64 & 1)) {
+			taken[bit / 64] |= (uint64_t)1 << bit % 64;
+			mrc_bells[QPNS + bit] = -1; /* the endpoint looks no further than to a 0 */
+			return bit;
+		}
+	return -1;
+}
+
+static void join(struct qp *qp)
+{
+	qp->next = context_of(qp)->qps;
+	context_of(qp)->qps = qp;
+	((struct cq *)qp->ibv.send_cq)->users++;
+	((struct cq *)qp->ibv.recv_cq)->users++;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	int error = check_new(pd, attr);
+	struct qp *qp = error ? mrc_null(error) : with_rings(pd, attr);
+
+	if (!qp)
+		return error ? NULL : mrc_null(ENOMEM);
+	pthread_mutex_lock(&mrc_lists);
+	qp->bit = take_bit();
+	pthread_mutex_unlock(&mrc_lists);
+	word words[CALL_WORDS] = {
+		((struct pd *)pd)->handle, (word)(uintptr_t)qp->words, qp->cap.max_send_wr, qp->cap.max_recv_wr};
+
+	error = qp->bit < 0 ? ENOMEM : mrc_call(CALL_CREATE_QP, words);
+	if (error) {
+		pthread_mutex_lock(&mrc_lists);
+		if (qp->bit >= 0)
+			taken[qp->bit / 64] &= ~((uint64_t)1 << qp->bit % 64);
+		pthread_mutex_unlock(&mrc_lists);
+		release(qp);
+		return mrc_null(error);
+	}
+	qp->handle = words[0];
+	qp->ibv.handle = (uint32_t)words[0];
+	qp->ibv.qp_num = (uint32_t)words[1];
+	mrc_bells[QPNS + qp->bit] = words[1];
+	pthread_mutex_lock(&mrc_lists);
+	join(qp);
+	pthread_mutex_unlock(&mrc_lists);
+	attr->cap = qp->cap;
+	return &qp->ibv;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	struct qp *qp = (struct qp *)ibv, **each;
+
+	if (!qp)
+		return EINVAL;
+	word words[CALL_WORDS] = {qp->handle};
+	int error = mrc_call(CALL_DESTROY_QP, words);
+
+	if (error)
+		return error;
+	pthread_mutex_lock(&mrc_lists);
+	for (each = &context_of(qp)->qps; *each && *each != qp; each = &(*each)->next)
+		;
+	if (*each)
+		*each = qp->next;
+	((struct cq *)ibv->send_cq)->users--;
+	((struct cq *)ibv->recv_cq)->users--;
+	mrc_bells[QPNS + qp->bit] = -1;
+	taken[qp->bit / 64] &= ~((uint64_t)1 << qp->bit % 64);
+	pthread_mutex_unlock(&mrc_lists);
+	mrc_forget(ibv->send_cq, ibv->qp_num);
+	mrc_forget(ibv->recv_cq, ibv->qp_num);
+	release(qp);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ states */
+
+static void take_rtr(struct qp *qp, const struct ibv_qp_attr *attr, word *words)
+{
+	words[MODIFY_DEST_QPN] = attr->dest_qp_num;
+	words[MODIFY_RQ_PSN] = attr->rq_psn & 0xffffff;
+	words[MODIFY_PATH_MTU] = attr->path_mtu;
+	words[MODIFY_TRAFFIC_CLASS] = attr->ah_attr.grh.traffic_class ? attr->ah_attr.grh.traffic_class : NOT_GIVEN;
+	words[MODIFY_GID] = (word)(uintptr_t)&attr->ah_attr.grh.dgid;
+	qp->attr.dest_qp_num = attr->dest_qp_num;
+	qp->attr.rq_psn = attr->rq_psn;
+	qp->attr.path_mtu = attr->path_mtu;
+	qp->attr.ah_attr = attr->ah_attr;
+}
+
+static void forget_posted(struct qp *qp)
+{
+	mrc_forget(qp->ibv.send_cq, qp->ibv.qp_num);
+	mrc_forget(qp->ibv.recv_cq, qp->ibv.qp_num);
+}
+
+int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words)
+{
+	enum ibv_qp_state wanted = mask & IBV_QP_STATE ? attr->qp_state : (enum ibv_qp_state)read_word(qp->words, STATE);
+	int error;
+
+	/* In ERR and RESET nothing but the state is read: programs leave the rest as it was. */
+	words[MODIFY_QP] = qp->handle;
+	words[MODIFY_STATE] = wanted;
+	if (wanted == IBV_QPS_RTR) {
+		if ((mask & NEEDED_FOR_RTR) != NEEDED_FOR_RTR)
+			return EINVAL;
+		take_rtr(qp, attr, words);
+	} else if (wanted == IBV_QPS_RTS && read_word(qp->words, STATE) == IBV_QPS_RTR) {
+		if (!(mask & IBV_QP_SQ_PSN))
+			return EINVAL;
+		words[MODIFY_SQ_PSN] = attr->sq_psn & 0xffffff;
+		qp->attr.sq_psn = attr->sq_psn;
+	} else if (wanted != IBV_QPS_INIT && wanted != IBV_QPS_RTS && wanted != IBV_QPS_RESET && wanted != IBV_QPS_ERR) {
+		return EINVAL;
+	}
+	if (wanted == IBV_QPS_RESET)
+		qp->may_post = 0;
+	error = mrc_call(CALL_MODIFY_QP, words);
+	if (error) {
+		qp->may_post = read_word(qp->words, STATE) != IBV_QPS_RESET;
+		return error;
+	}
+	if (wanted == IBV_QPS_RESET)
+		forget_posted(qp);
+	else
+		qp->may_post = 1;
+	if (wanted == IBV_QPS_INIT && mask & IBV_QP_ACCESS_FLAGS)
+		qp->attr.qp_access_flags = attr->qp_access_flags;
+	qp->ibv.state = wanted;
+	return 0;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	word words[CALL_WORDS];
+
+	if (!ibv || !attr)
+		return EINVAL;
+	for (int each = 0; each < CALL_WORDS; each++)
+		words[each] = NOT_GIVEN;
+	/* Port, pkey_index, timeouts, retries, access flags and read depths are not MRC's: they are taken and not used. */
+	return mrc_modify((struct qp *)ibv, attr, mask, words);
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr)
+{
+	struct qp *qp = (struct qp *)ibv;
+
+	(void)mask;
+	if (!qp || !attr)
+		return EINVAL;
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = ibv->state = (enum ibv_qp_state)read_word(qp->words, STATE);
+	attr->port_num = 1;
+	attr->cap = qp->cap;
+	if (init_attr)
+		*init_attr = (struct ibv_qp_init_attr){ibv->qp_context, ibv->send_cq, ibv->recv_cq, NULL, qp->cap,
+						       ibv->qp_type, qp->sq_sig_all};
+	return 0;
+}
+
+EXPORT void *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	(void)qp;
+	return NULL;
+}
+
+struct ibv_ece {
+	uint32_t vendor_id, options, comp_mask;
+};
+
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	*ece = (struct ibv_ece){0};
+	return 0;
+}
+
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	ece->options = 0;
+	return 0;
+}

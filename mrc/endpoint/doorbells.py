@@ -1,0 +1,78 @@
+"""How the program of a C interface and its endpoint wake each other: words in the program's memory.
+
+Where the words are is shared with mrc/capi/src/rings.h (tests/capi).
+"""
+
+from __future__ import annotations
+
+from mrc.wire import octets
+
+# Of the doorbells, which all QPs of a program share: whether any has rung, whether the endpoint sleeps, the eventfd
+# that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same
+# order, and those fds. A QP's number is 0 where there never was one, -1 where there is none any more. Each is a word of
+# its own, not a bit: interpreted the endpoint could not clear one bit while the program sets another.
+RUNG, ASLEEP, BELL, TELLS = range(4)
+MOST_QPS = 4096
+BITS = 8
+BIT_WORDS = MOST_QPS
+QPNS = BITS + BIT_WORDS
+TELL_FDS = QPNS + MOST_QPS
+MOST_TELLS = 4096
+BELL_WORDS = TELL_FDS + MOST_TELLS
+_RUNG, _ASLEEP, _TELLS, _BITS, _BIT_WORDS, _QPNS, _TELL_FDS, _MOST_TELLS = (
+    RUNG, ASLEEP, TELLS, BITS, BIT_WORDS, QPNS, TELL_FDS, MOST_TELLS,
+)  # fmt: skip
+
+
+class Doorbells:
+    """How a program tells the endpoint which of its QPs have work, and the endpoint which event fds are to be rung."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, address: int, bell: int) -> None:
+        """`bell` is an eventfd: the program rings it when the endpoint sleeps."""
+        self._words = octets.words_at(address, BELL_WORDS)
+        self._words[BELL] = bell
+
+    def take(self) -> bool:
+        """Whether any has rung since this was asked last."""
+        return self._words[_RUNG] != 0 and octets.exchange(self._words, _RUNG, 0) != 0
+
+    def sleeps(self) -> bool:
+        """The endpoint is about to sleep: returns whether it may. Otherwise something was posted."""
+        octets.exchange(self._words, _ASLEEP, 1)
+        if octets.published(self._words, _RUNG):
+            self._words[_ASLEEP] = 0
+            return False
+        return True
+
+    def awake(self) -> None:
+        self._words[_ASLEEP] = 0
+
+    def next(self, first: int) -> int:
+        """The QPN of a QP that has rung, of those in place `first` and after; -1 without any. It is silent then."""
+        word = first
+        while word < _BIT_WORDS and self._words[_QPNS + word]:
+            bits = self._words[_BITS + word]
+            if bits and self._words[_QPNS + word] > 0:
+                octets.exchange(self._words, _BITS + word, 0)
+                return self._words[_QPNS + word]
+            word += 1
+        return -1
+
+    def tell(self, fd: int) -> bool:
+        """This event fd is to be rung. Returns False where there are too many already."""
+        count = self._words[_TELLS]
+        if count >= _MOST_TELLS:
+            return False
+        self._words[_TELL_FDS + count] = fd
+        self._words[_TELLS] = count + 1
+        return True
+
+    def next_told(self) -> int:
+        """An event fd that is to be rung, each once; -1 without any."""
+        count = self._words[_TELLS]
+        if not count:
+            return -1
+        self._words[_TELLS] = count - 1
+        return self._words[_TELL_FDS + count - 1]

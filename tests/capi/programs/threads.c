@@ -1,0 +1,97 @@
+/* 16 threads that post and poll, on QPs of their own and on one that they share, under a timer's signals; then the device
+ * opened and closed over and over. */
+#include "pair.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#define THREADS 16
+#define WRITES 400
+#define OPENS 200
+
+static struct ibv_qp *shared;
+static struct ibv_cq *shared_cq;
+static pthread_t first;
+static volatile int signals, elsewhere;
+
+static void on_alarm(int number)
+{
+	(void)number;
+	signals++;
+	if (!pthread_equal(pthread_self(), first))
+		elsewhere++;
+}
+
+static void *work(void *argument)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0);
+	struct ibv_qp *left = made(cq, 16), *right = made(cq, 16);
+	long number = (long)argument;
+
+	connect_both(left, right);
+	for (int each = 0; each < WRITES; each++) {
+		CHECK(post_write(left, each, 256, IBV_SEND_SIGNALED, mr->rkey), 0);
+		struct ibv_wc wc = next_of(cq);
+
+		CHECK(wc.wr_id, each), CHECK(wc.status, IBV_WC_SUCCESS);
+		while (post_write(shared, number, 64, IBV_SEND_SIGNALED, mr->rkey) == ENOMEM)
+			sched_yield();
+		/* Whoever's it was: as many come as were posted. */
+		CHECK(next_of(shared_cq).status, IBV_WC_SUCCESS);
+	}
+	CHECK(ibv_destroy_qp(left), 0), CHECK(ibv_destroy_qp(right), 0), CHECK(ibv_destroy_cq(cq), 0);
+	return NULL;
+}
+
+static int descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+int main(void)
+{
+	struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+	pthread_t threads[THREADS];
+	sigset_t alarms;
+
+	open_all();
+	shared_cq = ibv_create_cq(context, 4096, NULL, NULL, 0);
+	shared = made(shared_cq, 64);
+	struct ibv_qp *other = made(shared_cq, 64);
+
+	connect_both(shared, other);
+	/* Only this thread takes them: those of the endpoint must not. */
+	first = pthread_self();
+	signal(SIGALRM, on_alarm);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+	for (long each = 0; each < THREADS; each++)
+		pthread_create(&threads[each], NULL, work, (void *)each);
+	pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int each = 0; each < THREADS; each++)
+		pthread_join(threads[each], NULL);
+	setitimer(ITIMER_REAL, &never, NULL);
+	CHECK(signals > 10, 1), CHECK(elsewhere, 0);
+	CHECK(ibv_destroy_qp(shared), 0), CHECK(ibv_destroy_qp(other), 0), CHECK(ibv_destroy_cq(shared_cq), 0);
+	int before = descriptors();
+
+	for (int each = 0; each < OPENS; each++) {
+		struct ibv_context *again = ibv_open_device(ibv_get_device_list(NULL)[0]);
+		struct ibv_comp_channel *channel = ibv_create_comp_channel(again);
+		struct ibv_pd *domain = ibv_alloc_pd(again);
+
+		CHECK(ibv_destroy_comp_channel(channel), 0), CHECK(ibv_dealloc_pd(domain), 0), CHECK(ibv_close_device(again), 0);
+	}
+	CHECK(descriptors(), before);
+	return wrong;
+}

@@ -1,0 +1,56 @@
+/* A thread watches memory while writes of 64 B to 4 KiB land in it: a block's last word is never there before its first.
+ * Prints how often it looked on stderr. */
+#include "pair.h"
+
+#include <pthread.h>
+
+#define SECONDS_OF_EACH 1
+
+static volatile uint64_t *first, *last;
+static volatile int over;
+static unsigned long looks, early;
+
+static void *watch(void *argument)
+{
+	(void)argument;
+	while (!over) {
+		uint64_t end = __atomic_load_n(last, __ATOMIC_ACQUIRE), beginning = __atomic_load_n(first, __ATOMIC_ACQUIRE);
+
+		early += beginning < end;
+		looks++;
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	open_all();
+	struct ibv_cq *cq = ibv_create_cq(context, 256, NULL, NULL, 0);
+	struct ibv_qp *left = made(cq, 64), *right = made(cq, 64);
+	uint64_t number = 0, *words = (uint64_t *)memory;
+
+	connect_both(left, right);
+	for (unsigned size = 64; size <= 4096; size *= 2) {
+		pthread_t watcher;
+		time_t end = time(NULL) + SECONDS_OF_EACH + 1;
+
+		first = (uint64_t *)(memory + ROOM);
+		last = (uint64_t *)(memory + ROOM + size) - 1;
+		memset(memory + ROOM, 0, ROOM);
+		over = 0;
+		number = 0;
+		pthread_create(&watcher, NULL, watch, NULL);
+		while (time(NULL) < end) {
+			number++;
+			for (unsigned each = 0; each < size / 8; each++)
+				words[each] = number;
+			CHECK(post_write(left, number, size, IBV_SEND_SIGNALED, mr->rkey), 0);
+			CHECK(next_of(cq).status, IBV_WC_SUCCESS);
+		}
+		over = 1;
+		pthread_join(watcher, NULL);
+		CHECK(early, 0);
+	}
+	fprintf(stderr, "%lu looks, %lu early\n", looks, early);
+	return wrong;
+}

@@ -1,0 +1,96 @@
+"""C programs between the hosts of a lab: every mode, losses, a plane that is cut meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from c_programs import EXAMPLES, WITHIN_S, compiled, installed, runs_programs
+
+from mrc.capi.build import LIB
+from mrc.fabric import Clos
+from mrc.lab import Lab
+
+pytestmark = runs_programs
+MODES = ["srv6", "srv6-srh", "stev", "ecmp"]
+H1 = "fd4d:5243::2"
+# Hosts of a lab have no IPv4: programs that meet over it need a cable of their own.
+OUT_OF_BAND = ("10.99.0.1", "10.99.0.2")
+
+
+@contextmanager
+def a_lab(mode: str) -> Iterator[Lab]:
+    with Lab.up(f"capi-{os.getpid()}", Clos(planes=2, spines=2, mode=mode)) as lab:
+        yield lab
+
+
+def _start(lab: Lab, host: str, command: Sequence[str]) -> subprocess.Popen[str]:
+    own = {name: value for name, value in os.environ.items() if name != "MRC_ADDRESSES"}
+    return lab.popen(
+        host,
+        command,
+        env=own | {"LD_LIBRARY_PATH": str(LIB)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _finish(*started: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
+    try:
+        told = [each.communicate(timeout=WITHIN_S) for each in started]
+    finally:
+        for each in started:
+            each.kill()
+    return [(each.returncode, *said) for each, said in zip(started, told, strict=True)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_sweep_is_exact_with_losses_and_a_plane_that_is_cut(mode: str, tmp_path: Path) -> None:
+    program = str(compiled(EXAMPLES / "sweep.c", tmp_path, "-O2"))
+    with a_lab(mode) as lab:
+        lab.impair("p0l0-p0s0", loss=0.01)
+        receiver = _start(lab, "h1", [program, "7001"])
+        sender = _start(lab, "h0", [program, "7001", H1, str(1 << 20)])
+        assert sender.stdout is not None
+        lines = [sender.stdout.readline() for _ in range(12)]
+        assert "2048 bytes" in lines[-1]
+        lab.cut("p1s0", "h0-p1l0")
+        time.sleep(1)
+        lab.heal("p1s0", "h0-p1l0")
+        received, sent = _finish(receiver, sender)
+    assert received == (0, "", "")
+    assert (sent[0], sent[2]) == (0, "")
+    assert sent[1].endswith("\n0 bytes wrong\n")
+    assert "1048576 bytes" in sent[1]
+
+
+def _connect_out_of_band(lab: Lab) -> None:
+    names = [lab.namespace_path(host).name for host in ("h0", "h1")]
+    subprocess.run(
+        ["ip", "link", "add", "oob", "netns", names[0], "type", "veth", "peer", "name", "oob", "netns", names[1]],
+        check=True,
+    )
+    for name, address in zip(names, OUT_OF_BAND, strict=True):
+        subprocess.run(["ip", "-n", name, "addr", "add", f"{address}/24", "dev", "oob"], check=True)
+        subprocess.run(["ip", "-n", name, "link", "set", "oob", "up"], check=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_unmodified_ib_write_bw_runs_between_hosts_with_losses(mode: str) -> None:
+    command = [installed("ib_write_bw"), "-n", "300", "-q", "2"]
+    with a_lab(mode) as lab:
+        _connect_out_of_band(lab)
+        lab.impair("p0l0-p0s0", loss=0.01)
+        server = _start(lab, "h1", command)
+        time.sleep(2)
+        client = _start(lab, "h0", [*command, OUT_OF_BAND[1]])
+        time.sleep(1)
+        lab.cut("h0-p1l0")
+        ended = _finish(server, client)
+    assert [status for status, _, _ in ended] == [0, 0], ended

@@ -1,0 +1,78 @@
+"""C programs over libibverbs: written, compiled, run, and what they wrote compared byte by byte."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from c_programs import EXAMPLES, PROGRAMS, compiled, installed, run_both, run_one, runs_programs
+from loopback import Inside
+
+from mrc.capi.build import LIB, SONAME
+
+pytestmark = runs_programs
+
+
+def test_the_example_writes_a_mebibyte_and_its_immediate(inside: Inside, tmp_path: Path) -> None:
+    program = str(compiled(EXAMPLES / "write.c", tmp_path))
+    done = run_both(inside, [program, "7001"], [program, "7001", "127.0.0.1"])
+    assert [each.returncode for each in done] == [0, 0], done
+    assert done[0].stdout == "wr_id 2: success\n1048576 bytes, immediate 0x1234, 0 wrong\n"
+    assert done[1].stdout == "wr_id 1: success\n"
+    assert done[0].stderr == done[1].stderr == ""
+
+
+@pytest.mark.parametrize("program", ["refusals", "rings", "forks", "events", "threads", "watch", "plugin"])
+def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program: str) -> None:
+    """Each prints what it finds wrong and ends with 1 then: see the sources. `watch` holds MRC-API-04."""
+    done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
+@pytest.mark.parametrize("options", [[], ["-q", "4", "-n", "500"], ["-b", "-n", "500"], ["-s", "64", "-I", "64"]])
+def test_an_unmodified_ib_write_bw_runs(inside: Inside, options: list[str]) -> None:
+    """Debian's, with LD_LIBRARY_PATH alone."""
+    tool = installed("ib_write_bw")
+    command = [tool, "-p", "18515", *(options or ["-n", "500"])]
+    done = run_both(inside, command, ["sh", "-c", 'sleep 2; exec "$@"', "sh", *command, "127.0.0.1"])
+    assert [each.returncode for each in done] == [0, 0], done
+
+
+def test_ib_write_lat_and_ibv_devinfo_run(inside: Inside) -> None:
+    command = [installed("ib_write_lat"), "-p", "18516", "-n", "500"]
+    done = run_both(inside, command, ["sh", "-c", 'sleep 2; exec "$@"', "sh", *command, "127.0.0.1"])
+    assert [each.returncode for each in done] == [0, 0], done
+    told = run_one(inside, installed("ibv_devinfo")).stdout
+    assert "hca_id:\tmrc0" in told
+    assert "PORT_ACTIVE" in told
+
+
+def test_a_program_with_another_python_is_refused_with_a_line(inside: Inside, tmp_path: Path) -> None:
+    """ENOSYS, no crash: a library that claims to be another Python is all there is."""
+    other = tmp_path / "other.c"
+    other.write_text('const char *Py_GetVersion(void) { return "2.7.18 (default)"; }\n')
+    library = compiled(other, tmp_path, "-shared", "-fPIC")
+    program = str(compiled(PROGRAMS / "opens.c", tmp_path))
+    done = run_one(inside, program, LD_PRELOAD=str(library))
+    assert done.stdout == "Function not implemented\n"
+    assert done.stderr.startswith("mrc: this library works with Python 3.")
+    assert done.stderr.count("\n") == 1
+    missing = run_one(inside, program, MRC_LIBPYTHON="/nowhere/libpython.so")
+    assert missing.stdout == "Function not implemented\n"
+    assert missing.stderr.startswith("mrc: there is no libpython3.")
+
+
+def test_a_process_that_is_python_already_is_joined(inside: Inside) -> None:
+    """As NCCL's plug-ins find it: the library is loaded into a Python program."""
+    program = (
+        "import ctypes, sys\n"
+        f"verbs = ctypes.CDLL({str(LIB / SONAME)!r}, mode=ctypes.RTLD_GLOBAL)\n"
+        "verbs.ibv_get_device_list.restype = verbs.ibv_open_device.restype = ctypes.c_void_p\n"
+        "devices = ctypes.cast(verbs.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))\n"
+        "context = verbs.ibv_open_device(ctypes.c_void_p(devices[0]))\n"
+        "assert 'mrc.capi.host' in sys.modules\n"
+        "print(verbs.ibv_close_device(ctypes.c_void_p(context)))\n"
+    )
+    done = run_one(inside, sys.executable, "-c", program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -1,0 +1,167 @@
+"""Rings in a program's memory, with this test as the program: what is posted, what comes back, bells and events."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from mrc.endpoint import doorbells, work_rings
+from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.doorbells import BELL_WORDS, BITS, MOST_TELLS, QPNS, RUNG, Doorbells
+from mrc.endpoint.work_rings import CQ_WORDS, DONE_WORDS, QP_WORDS, SEND_WORDS, WorkRings
+
+SIGNALED = 2
+EVENT_FD = 99
+WRITE, RECEIVE = int(WorkKind.RDMA_WRITE), int(WorkKind.RECV_RDMA_WITH_IMM)
+SUCCESS, FLUSHED = int(WorkStatus.SUCCESS), int(WorkStatus.FLUSHED)
+
+
+def words(count: int) -> Any:
+    return (ctypes.c_longlong * count)()
+
+
+class Program:
+    """A QP of 4 sends and 2 receives, one completion queue of 4."""
+
+    def __init__(self) -> None:
+        self.bells, self.qp, self.cq = words(BELL_WORDS), words(QP_WORDS), words(CQ_WORDS)
+        self.sends, self.receives, self.done = words(4 * SEND_WORDS), words(2), words(4 * DONE_WORDS)
+        address = ctypes.addressof
+        self.cq[work_rings.CQ_MASK], self.cq[work_rings.CQ_ROOM] = 3, 4
+        self.cq[work_rings.ENTRIES], self.cq[work_rings.EVENT_FD] = address(self.done), EVENT_FD
+        self.qp[work_rings.SEND_MASK], self.qp[work_rings.RECEIVE_MASK] = 3, 1
+        self.qp[work_rings.SENDS], self.qp[work_rings.RECEIVES] = address(self.sends), address(self.receives)
+        self.qp[work_rings.SEND_CQ] = self.qp[work_rings.RECEIVE_CQ] = address(self.cq)
+        self.doorbells = Doorbells(address(self.bells), 7)
+        self.rings = WorkRings(address(self.qp), self.doorbells)
+        self.rings.begin(77)
+
+    def post_send(self, wr_id: int, flags: int = 0) -> None:
+        posted = self.qp[work_rings.SENDS_POSTED]
+        at = (posted & 3) * SEND_WORDS
+        self.sends[at], self.sends[at + work_rings.FLAGS] = wr_id, flags
+        self.qp[work_rings.SENDS_POSTED] = posted + 1
+
+    def post_receive(self, wr_id: int) -> None:
+        posted = self.qp[work_rings.RECEIVES_POSTED]
+        self.receives[posted & 1] = wr_id
+        self.qp[work_rings.RECEIVES_POSTED] = posted + 1
+
+    def poll(self) -> list[tuple[int, ...]]:
+        """(wr_id, status, kind, length, immediate, QPN) of what has ended."""
+        found = []
+        while self.cq[work_rings.POLLED] < self.cq[work_rings.CAME]:
+            at = (self.cq[work_rings.POLLED] & 3) * DONE_WORDS
+            found.append(tuple(self.done[at : at + 6]))
+            self.cq[work_rings.POLLED] += 1
+        return found
+
+
+def test_sends_are_taken_in_order_and_only_signaled_ones_complete() -> None:
+    """MRC-API-03."""
+    program = Program()
+    rings = program.rings
+    assert (rings.sends, rings.receives) == (4, 2)
+    assert not rings.send_waits()
+    for round_ in range(3):
+        for number in range(3):
+            program.post_send(10 * round_ + number, SIGNALED if number == 2 else 0)
+        taken = []
+        while rings.send_waits():
+            taken.append(rings.send(rings.take_send()))
+        assert taken == [10 * round_, 10 * round_ + 1, 10 * round_ + 2]
+        for wr_id in taken:
+            rings.complete(wr_id, SUCCESS, 5, WRITE, -1)
+        assert program.poll() == [(10 * round_ + 2, SUCCESS, WRITE, 5, -1, 77)]
+    assert program.qp[work_rings.SENDS_ENDED] == 9
+
+
+def test_receives_complete_always_and_errors_too() -> None:
+    program = Program()
+    program.post_receive(-5)
+    assert program.rings.receive_waits()
+    assert program.rings.take_receive() == -5
+    assert not program.rings.receive_waits()
+    program.rings.complete(-5, SUCCESS, 8, RECEIVE, 0xFFFFFFFF)
+    program.post_send(1)
+    program.rings.take_send()
+    program.rings.complete(1, int(WorkStatus.REMOTE_ACCESS_ERROR), 0, WRITE, -1)
+    assert program.poll() == [
+        (-5, SUCCESS, RECEIVE, 8, 0xFFFFFFFF, 77),
+        (1, int(WorkStatus.REMOTE_ACCESS_ERROR), WRITE, 0, -1, 77),
+    ]
+
+
+def test_what_is_posted_in_error_is_flushed() -> None:
+    program = Program()
+    program.post_send(1)
+    program.post_receive(2)
+    program.rings.flush()
+    assert [done[:3] for done in program.poll()] == [(1, FLUSHED, WRITE), (2, FLUSHED, RECEIVE)]
+    program.rings.enter(6)
+    assert program.qp[work_rings.STATE] == 6
+    program.rings.begin(78)
+    assert program.qp[work_rings.SENDS_POSTED] == program.qp[work_rings.SENDS_ENDED] == 0
+    assert program.qp[work_rings.QPN] == 78
+
+
+def test_a_full_completion_queue_says_that_completions_are_lost() -> None:
+    program = Program()
+    for number in range(5):
+        program.rings.complete(number, SUCCESS, 0, RECEIVE, 1)
+    assert program.cq[work_rings.OVERRUN] == 1
+    assert [done[0] for done in program.poll()] == [0, 1, 2, 3]
+
+
+def test_an_armed_queue_asks_for_its_event_once() -> None:
+    program = Program()
+    bells, rings = program.doorbells, program.rings
+    rings.complete(0, SUCCESS, 0, RECEIVE, 1)
+    assert bells.next_told() == -1
+    program.cq[work_rings.ARMED] = work_rings.ERRORS
+    rings.complete(0, SUCCESS, 0, RECEIVE, 1)
+    assert bells.next_told() == -1
+    rings.complete(0, FLUSHED, 0, RECEIVE, -1)
+    assert (bells.next_told(), bells.next_told()) == (EVENT_FD, -1)
+    program.cq[work_rings.ARMED] = work_rings.ANYTHING
+    rings.complete(0, SUCCESS, 0, RECEIVE, 1)
+    assert program.cq[work_rings.ARMED] == work_rings.NOTHING
+    assert bells.next_told() == EVENT_FD
+
+
+def test_an_event_that_finds_no_room_stays_armed() -> None:
+    program = Program()
+    assert all(program.doorbells.tell(1) for _ in range(MOST_TELLS))
+    assert not program.doorbells.tell(1)
+    program.cq[work_rings.ARMED] = work_rings.ANYTHING
+    program.rings.complete(0, SUCCESS, 0, RECEIVE, 1)
+    assert program.cq[work_rings.ARMED] == work_rings.ANYTHING
+
+
+def test_bells_name_each_qp_that_rang_once() -> None:
+    program = Program()
+    bells, memory = program.doorbells, program.bells
+    assert memory[doorbells.BELL] == 7
+    assert not bells.take()
+    for place in range(4096):
+        memory[QPNS + place] = -1 if place == 5 else 1000 + place
+    for place in (0, 5, 63, 64, 4095):
+        memory[BITS + place] = 1
+    memory[RUNG] = 1
+    assert bells.take()
+    found = []
+    while (qpn := bells.next(0)) != -1:
+        found.append(qpn)
+    assert found == [1000, 1063, 1064, 5095]
+    assert not bells.take()
+
+
+def test_who_has_work_does_not_go_to_sleep() -> None:
+    program = Program()
+    assert program.doorbells.sleeps()
+    assert program.bells[doorbells.ASLEEP] == 1
+    program.doorbells.awake()
+    assert program.bells[doorbells.ASLEEP] == 0
+    program.bells[RUNG] = 1
+    assert not program.doorbells.sleeps()
+    assert program.bells[doorbells.ASLEEP] == 0
