@@ -17,9 +17,8 @@ from hand_peer import (
 )
 from recording_window import RecordingWindows
 from several import CONFIG, NOMINAL, SMALL, Several
+from within import SEEN_FROM_WITHIN
 
-from mrc import CORE
-from mrc.core import COMPILED
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.datapath.scheduler import SEND_STATES, SendState, send_state
@@ -176,7 +175,7 @@ def test_a_qp_with_little_to_send_does_not_wait_for_those_with_much() -> None:
 # ------------------------------------------------------------------ no cost for the idle
 
 
-@pytest.mark.skipif(CORE.kind == COMPILED, reason="seen from within: compiled code calls nothing that can be watched")
+@SEEN_FROM_WITHIN
 def test_a_thousand_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     """architecture.md, State that scales: O(what happens). Posting, sending, SACKs and timers of one QP of 1,001."""
     hand = HandPeer(SMALL)

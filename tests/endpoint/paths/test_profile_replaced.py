@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hand_peer import chosen_evs, control_evs, paths
+from within import SEEN_FROM_WITHIN
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.paths.ev_events import EvObservers
@@ -104,6 +105,7 @@ def test_the_trace_is_told_of_further_evs() -> None:
     assert told.evs == (ALL[5].ev, ALL[3].ev)
 
 
+@SEEN_FROM_WITHIN
 def test_frames_are_shared_until_the_profile_has_an_ev_of_its_own() -> None:
     frames = Frames()
     first = [ALL[0], ALL[8]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib.machinery import SourceFileLoader
-from importlib.util import find_spec, module_from_spec, spec_from_loader
-from pathlib import Path
+from importlib.util import module_from_spec, spec_from_loader
 
 import numpy as np
 import pytest
 from hand_peer import FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, paths
 
+from mrc.core import PACKAGE
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
@@ -96,9 +96,7 @@ def test_each_packet_of_a_message_has_its_own_va_and_the_messages_length(positio
 
 def test_the_opcode_of_a_packet_by_its_place_in_the_message() -> None:
     """In a copy of the module imported afresh. [begins | ends | immediate], which counts only where a message ends."""
-    spec = find_spec("mrc.endpoint.requestor.request_headers")
-    assert spec is not None
-    source = Path(spec.origin or "").with_name("request_headers.py")
+    source = PACKAGE / "endpoint" / "requestor" / "request_headers.py"
     fresh = SourceFileLoader("afresh_request_headers", str(source))
     module = module_from_spec(spec_from_loader(fresh.name, fresh))  # type: ignore[arg-type]
     fresh.exec_module(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from within import SEEN_FROM_WITHIN
 
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.config import QpConfig
@@ -34,6 +35,7 @@ def _leave(queue: SendQueue, psn: int) -> int:
     return msn
 
 
+@SEEN_FROM_WITHIN
 def test_what_is_posted_stays_what_it_is_however_much_waits() -> None:
     """In parts: the oldest are done with while others come, and the room grows in between."""
     queue, posted, psn = _queue(), list[WriteRequest](), FIRST
@@ -58,6 +60,7 @@ def test_what_is_posted_stays_what_it_is_however_much_waits() -> None:
         assert queue.request(queue.next_msn) is None
 
 
+@SEEN_FROM_WITHIN
 def test_memory_of_what_is_done_with_is_let_go() -> None:
     queue = _queue()
     for number in range(8):
@@ -90,6 +93,7 @@ def test_a_single_packet_that_waits_is_told_from_more() -> None:
     assert queue.one_packet_waits()
 
 
+@SEEN_FROM_WITHIN
 def test_as_many_immediates_are_out_as_the_peer_grants() -> None:
     """One that has begun goes on; others wait with all behind them; each acknowledged one lets another go."""
     queue = _queue(max_wimm=2)

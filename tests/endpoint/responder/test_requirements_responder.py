@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hand_peer import ECT0, FIRST, LAST, MIDDLE, PROBE, REGION_VA, SACK, HandPeer, data, of
+from within import SEEN_FROM_WITHIN
 
-from mrc import CORE
-from mrc.core import COMPILED
 from mrc.endpoint.config import QpConfig
 from mrc.wire import octets
 
@@ -35,7 +34,7 @@ def test_a_plain_write_makes_no_completion_at_the_responder() -> None:
     assert hand.completed() == []
 
 
-@pytest.mark.skipif(CORE.kind == COMPILED, reason="seen from within: compiled code calls nothing that can be watched")
+@SEEN_FROM_WITHIN
 def test_the_bitmap_moves_before_the_payload_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where cack_psn stands when the copying begins. MRC-RESP-12."""
     hand = HandPeer(CONFIG)
