@@ -17,6 +17,7 @@ from mrc.capture.analysis.fates import ARRIVED, LOST, PENDING, REFUSED, SPURIOUS
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow
 from mrc.capture.analysis.path_states import PathHistory, ProbeFates, histories
+from mrc.capture.analysis.placing import placed
 from mrc.capture.analysis.probing import address_text, match_probes
 from mrc.capture.analysis.records import (
     ACK,
@@ -67,6 +68,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     trimmed = requests[requests["trimmed"]]
     if len(trimmed):
         requests = requests[~requests["trimmed"]]
+    requests, answers = placed(requests, answers, flow.copies, flow.mrc)
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
         answers["time"] += ahead_ns
@@ -93,7 +95,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     spent = pace(requests, known.acknowledged)
     direction = Direction(figures, requests, answers, known, history, matched, planes, spent.stalls_ns)
     _count_answers(direction, flow)
-    _count_requests(direction, trimmed, spent)
+    _count_requests(direction, trimmed, spent, flow.copies.of_two_places)
     figures.paths = _paths(direction, flow, bad, trimmed)
     figures.planes = _plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
@@ -166,7 +168,7 @@ def _planes(flow: Flow) -> dict[int, int | None]:
     return {ev: rank[seen.pair] for ev, seen in flow.paths.items()}
 
 
-def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
+def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places: bool) -> None:
     figures, requests, known = direction.figures, direction.requests, direction.fates
     at_receiver = figures.capture_point == RECEIVER
     ordered = known.requests
@@ -188,7 +190,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
     # A capture that lacks packets may lack those that came before their retransmission too.
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
-    if figures.capture_point != SENDER and not figures.not_captured and not unsure:
+    if figures.capture_point != SENDER and not figures.not_captured and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
         figures.lost_behind_capture = None if figures.not_captured else int(known.are(LOST).sum())

@@ -1,0 +1,167 @@
+"""How far apart two sightings of one RC packet are, where nothing in the packet tells the places apart.
+
+A packet of RC that is sent again is the same byte by byte. A requestor sends in order of PSN until it goes back, and
+nothing that is acknowledged. So of several distances the right one is that which leaves the requests in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Window
+from mrc.capture.analysis.records import Rows
+from mrc.capture.frames import I64, Bools
+
+# The distance is looked for in so many rows, of PSNs one behind the other.
+_SAMPLE = 6000
+_CANDIDATES = 8
+# Sightings of one packet this far apart in its list are compared.
+_NEIGHBOURS = 6
+# A distance of copies is that of so many of the packets.
+_LEAST_SHARE = 0.4
+# From this share of rows behind a higher PSN, or below what is acknowledged, on there are two sequences in the file.
+_MIXED = 0.2
+_MOST_DISTANCES = 3
+_FEWEST = 3
+_LEAST_SPREAD_NS = 200
+
+
+class Disorder:
+    """Counts the requests that a requestor of RC would not have sent then."""
+
+    def __init__(self, edge_time: I64, edge: I64) -> None:
+        self.edge_time, self.edge = edge_time, edge
+
+    def of(self, seq: I64, time: I64) -> int:
+        """`seq` and `time` in order of time."""
+        if len(seq) < 2:
+            return 0
+        behind = seq[1:] <= seq[:-1]
+        if not len(self.edge):
+            return int(behind.sum())
+        at = np.searchsorted(self.edge_time, time[1:]) - 1
+        settled = (at >= 0) & (seq[1:] <= self.edge[np.maximum(at, 0)])
+        return int((behind | settled).sum())
+
+
+def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list[Window]:
+    """The distances at which copies stand, to be taken out one after the other; none where there are no copies.
+    `requests` in order of time; `seen`: how often most of the answers are in the file."""
+    rows, key = _sample(requests, key)
+    found: list[Window] = []
+    while len(rows) > 1 and len(found) < _MOST_DISTANCES:
+        before = disorder.of(rows["seq"], rows["time"])
+        doubled = seen >= 2 ** (len(found) + 1)
+        if before < _FEWEST or (not doubled and before < _MIXED * len(rows)):
+            break
+        order = np.argsort(key, kind="stable")
+        tried = []
+        for window in _candidates(rows["time"][order], key[order]):
+            of = paired(rows["time"][order], key[order], window)
+            left = np.sort(order[firsts(of)])
+            tried.append((disorder.of(rows["seq"][left], rows["time"][left]), window.middle, window, left))
+        if not tried:
+            break
+        after, _, window, left = min(tried, key=lambda each: each[:2])
+        if after > (before if doubled else before // 2):
+            break
+        found.append(window)
+        rows, key = rows[left], key[left]
+    return found
+
+
+def _sample(requests: Rows, key: I64) -> tuple[Rows, I64]:
+    if len(requests) <= _SAMPLE:
+        return requests, key
+    seqs = np.sort(requests["seq"])
+    middle = len(seqs) // 2
+    low, high = seqs[middle - _SAMPLE // 2], seqs[middle + _SAMPLE // 2]
+    some = (requests["seq"] >= low) & (requests["seq"] < high)
+    return requests[some], key[some]
+
+
+def _candidates(time: I64, key: I64) -> list[Window]:
+    """The distances that many packets have between two sightings, `time` and `key` in order of key, then time."""
+    gaps, packets = [], []
+    for step in range(1, min(_NEIGHBOURS, len(key) - 1) + 1):
+        same = key[step:] == key[:-step]
+        gaps.append((time[step:] - time[:-step])[same])
+        packets.append(key[step:][same])
+    gap, packet = np.concatenate(gaps), np.concatenate(packets)
+    order = np.argsort(gap, kind="stable")
+    gap, packet = gap[order], packet[order]
+    least = _LEAST_SHARE * len(np.unique(key))
+    found: list[Window] = []
+    for _ in range(_CANDIDATES):
+        if len(gap) < least:
+            break
+        ends = np.searchsorted(gap, gap + np.maximum(2 * LEAST_TOLERANCE_NS, gap // 8), "right")
+        counts = ends - np.arange(len(gap))
+        begin = int(counts.argmax())
+        end = int(ends[begin])
+        if len(np.unique(packet[begin:end])) >= least:
+            middle = int(np.median(gap[begin:end]))
+            spread = int(np.percentile(np.abs(gap[begin:end] - middle), 90))
+            found.append(Window((middle,), (_LEAST_SPREAD_NS + 3 * spread,)))
+        gap, packet = np.delete(gap, slice(begin, end)), np.delete(packet, slice(begin, end))
+    return found
+
+
+def mended(seq: I64, sent: I64, order: I64) -> I64:
+    """`sent` without pairs that leave a hole in a run of PSNs, which just this sighting fills: it is a transmission of
+    its own. `order`: the rows, in order of time, of `sent`; `seq` by row."""
+    is_first = np.zeros(len(seq), np.bool_)
+    is_first[order] = firsts(sent)
+    kept, dropped = seq[is_first], np.flatnonzero(~is_first)
+    behind = np.cumsum(is_first)[dropped]
+    inside = (behind > 0) & (behind < len(kept))
+    behind = np.where(inside, behind, 1 if len(kept) > 1 else 0)
+    if len(kept) < 2:
+        return sent
+    fills = inside & (kept[behind - 1] == seq[dropped] - 1) & (kept[behind] == seq[dropped] + 1)
+    place = np.argsort(order, kind="stable")[dropped[fills]]
+    sent = sent.copy()
+    # Numbers are places of rows: that of the row itself is nobody else's.
+    sent[place] = place
+    return sent
+
+
+def firsts(sent: I64) -> Bools:
+    """Which rows are the first of their transmission."""
+    first = np.zeros(len(sent), np.bool_)
+    first[np.unique(sent, return_index=True)[1]] = True
+    return first
+
+
+def paired(time: I64, key: I64, window: Window, sent: I64 | None = None) -> I64:
+    """A number for each row that two sightings of one transmission share; `time` and `key` in order of key, then time.
+    Each sighting is one of a pair at most. `sent`: pairs known before, of which the first rows only are paired."""
+    of = np.arange(len(time)) if sent is None else sent.copy()
+    rows = np.arange(len(time)) if sent is None else np.flatnonzero(firsts(sent))
+    time, key = time[rows], key[rows]
+    begins = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    sizes = np.diff(np.append(begins, len(key)))
+    two = begins[sizes == 2]
+    near = two[window.has(time[two + 1] - time[two])]
+    joined = [(near + 1, near)]
+    low, high = window.middle - window.tolerances[0], window.middle + window.tolerances[0]
+    later, earlier = [], []
+    for begin, size in zip(begins[sizes > 2].tolist(), sizes[sizes > 2].tolist(), strict=True):
+        waiting: list[int] = []
+        times = time[begin : begin + size].tolist()
+        for at, now in enumerate(times):
+            while waiting and now - times[waiting[0]] > high:
+                waiting.pop(0)
+            if waiting and now - times[waiting[0]] >= low:
+                later.append(begin + at)
+                earlier.append(begin + waiting.pop(0))
+            else:
+                waiting.append(at)
+    joined.append((np.array(later, np.int64), np.array(earlier, np.int64)))
+    for these, those in joined:
+        of[rows[these]] = of[rows[those]]
+    if sent is not None:
+        # What was paired before goes with its first row.
+        _, first, which = np.unique(sent, return_index=True, return_inverse=True)
+        of = of[first][which]
+    return of
