@@ -101,8 +101,8 @@ def _candidates(time: I64, key: I64) -> list[Window]:
         end = int(ends[begin])
         if len(np.unique(packet[begin:end])) >= least:
             middle = int(np.median(gap[begin:end]))
-            spread = int(np.percentile(np.abs(gap[begin:end] - middle), 90))
-            found.append(Window((middle,), (_LEAST_SPREAD_NS + 3 * spread,)))
+            spread = int(np.median(np.abs(gap[begin:end] - middle)))
+            found.append(Window((middle,), (_LEAST_SPREAD_NS + min(8 * spread, middle // 2),)))
         gap, packet = np.delete(gap, slice(begin, end)), np.delete(packet, slice(begin, end))
     return found
 
@@ -110,15 +110,23 @@ def _candidates(time: I64, key: I64) -> list[Window]:
 def mended(seq: I64, sent: I64, order: I64) -> I64:
     """`sent` without pairs that leave a hole in a run of PSNs, which just this sighting fills: it is a transmission of
     its own. `order`: the rows, in order of time, of `sent`; `seq` by row."""
-    is_first = np.zeros(len(seq), np.bool_)
+    is_first, is_lone = np.zeros((2, len(seq)), np.bool_)
     is_first[order] = firsts(sent)
-    kept, dropped = seq[is_first], np.flatnonzero(~is_first)
+    is_lone[order] = np.bincount(sent, minlength=len(sent))[sent] == 1
+    # What only the far place saw is not where the requestor sent it.
+    kept, lone, dropped = seq[is_first], is_lone[is_first], np.flatnonzero(~is_first)
     behind = np.cumsum(is_first)[dropped]
     inside = (behind > 0) & (behind < len(kept))
     behind = np.where(inside, behind, 1 if len(kept) > 1 else 0)
     if len(kept) < 2:
         return sent
-    fills = inside & (kept[behind - 1] == seq[dropped] - 1) & (kept[behind] == seq[dropped] + 1)
+    fills = (
+        inside
+        & ~lone[behind - 1]
+        & ~lone[behind]
+        & (kept[behind - 1] == seq[dropped] - 1)
+        & (kept[behind] == seq[dropped] + 1)
+    )
     place = np.argsort(order, kind="stable")[dropped[fills]]
     sent = sent.copy()
     # Numbers are places of rows: that of the row itself is nobody else's.

@@ -96,5 +96,7 @@ def _distance(others: Rows, seq: I64, time: I64, mrc: bool) -> I64:
     at = np.searchsorted(others["time"], time)
     ahead = np.where(at > 0, seq - before[np.maximum(at - 1, 0)], 1)
     behind = np.where(at < len(around), around[np.minimum(at, len(around) - 1)] - seq, 1)
-    total: I64 = sum(np.where((each > 0) & (each < _FAR), each, _FAR) for each in (ahead, behind))
+    total: I64 = np.where((ahead > 0) & (ahead < _FAR), ahead, _FAR) + np.where(
+        (behind > 0) & (behind < _FAR), behind, _FAR
+    )
     return total
