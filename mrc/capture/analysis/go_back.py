@@ -58,17 +58,18 @@ def gone_back(
     earliest = int(seq[0]) if len(seq) else 0
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
-    unseen, previous = 0, -1
+    unseen, pass_begin, next_head = 0, -int(NEVER), -1
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
-        pass_begin = int(time[previous]) if previous >= 0 else -int(NEVER)
-        pass_head = int(seq[previous]) if previous >= 0 else -1
-        previous = begin
-        named = naks[nak] if nak >= 0 and naks["time"][nak] >= pass_begin else None
+        last_begin, last_head = pass_begin, next_head
+        # It goes back to what is not acknowledged; where that does not come here it was lost once more.
+        head = min(int(seq[begin]), int(known.edge_at(time[begin : begin + 1], int(NEVER))[0]) + 1)
+        pass_begin, next_head = int(time[begin]), head
+        named = naks[nak] if nak >= 0 and naks["time"][nak] >= last_begin else None
         if named is not None:
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
             # The answer and what is sent again may have one time stamp.
             at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
-            if at >= 0 and (requests["time"][at] >= pass_begin or pass_head > psn):
+            if at >= 0 and (requests["time"][at] >= last_begin or last_head > psn):
                 (found.refused if refused else found.lost)[at] = True
                 found.by_nak[at] = True
             else:
@@ -78,8 +79,8 @@ def gone_back(
         before = int(np.searchsorted(acks["time"], time[begin]))
         edge = int(edges[before - 1]) if at_receiver and before else -1
         told = not at_receiver or edge >= highest[begin - 1]
-        run = _Run(seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told)
-        latest = _last_before(requests, int(seq[begin]), int(time[begin]) - 1)
+        run = _Run(seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told, head)
+        latest = _last_before(requests, head, int(time[begin]) - 1)
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
             # Sent again before an answer can have been missed: nothing was lost.
             continue
@@ -89,7 +90,7 @@ def gone_back(
         if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
             continue
         at = _last_before(requests, cause.lost, int(time[begin]) - 1)
-        if at < 0 or (requests["time"][at] < pass_begin and pass_head <= cause.lost):
+        if at < 0 or (requests["time"][at] < last_begin and last_head <= cause.lost):
             unseen += cause.lost >= earliest
         elif not at_receiver:
             # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
@@ -107,6 +108,8 @@ class _Run(NamedTuple):
     until: int
     # Whether, as far as is known here, the requestor had nothing above `highest` to wait for.
     told: bool
+    # Where the requestor went back to.
+    head: int
 
 
 class _Cause(NamedTuple):
@@ -119,7 +122,7 @@ class _Cause(NamedTuple):
 def _without_nak(run: _Run, acks: Rows, soonest: int) -> _Cause:
     """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer
     tells: it covers more than what was sent again can have brought if that had arrived before."""
-    head, begin = int(run.seq[0]), int(run.time[0])
+    head, begin = run.head, int(run.time[0])
     at = int(np.searchsorted(acks["time"], begin, "right"))
     while at < len(acks) and acks["cack"][at] < head:
         at += 1
