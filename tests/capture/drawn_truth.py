@@ -50,6 +50,11 @@ class _Said:
         self.made, self.draw, self.figures, self.analysis = made, made.draw, figures, analysis
         self.wrong: list[str] = []
         # Each transmission once, whatever number of times it is in the file.
+        # When the responder first had each PSN.
+        self.had: dict[int, int] = {}
+        for packet in sorted(made.packets, key=lambda each: each.arrives or 0):
+            if packet.forward and packet.arrives is not None:
+                self.had.setdefault(packet.psn, packet.arrives)
         self.requests = list({id(each.packet): each.packet for each in made.sightings if each.packet.forward}.values())
 
     def equal(self, name: str, found: object, truth: object) -> None:
@@ -123,9 +128,11 @@ class _Said:
                 arrived[packet.psn] = packet.arrives
         found = 0
         for packet in self.requests:
-            if packet.rtx and packet.lost is None and (times[packet.psn] > 1 or not sure):
-                # Of two that arrived the original is the one that had to.
-                found += packet.again or packet.psn in arrived
+            if packet.rtx and (packet.lost is None or not sure) and (times[packet.psn] > 1 or not sure):
+                # Of two that arrived the original is the one that had to. One that was lost itself is spurious too, if
+                # another had arrived before it was sent.
+                before = packet.lost is None or self.had.get(packet.psn, packet.sent) < packet.sent
+                found += before and (packet.again or packet.psn in arrived or packet.lost is not None)
         return found
 
     def before(self) -> int:
@@ -139,8 +146,8 @@ class _Said:
             last = {packet.psn: packet.sent for packet in self.requests}
             return sum(
                 bool(packet.fields.get("needed")) and point not in packet.at and last[packet.psn] > packet.sent
-                for packet in self.unseen(came)
-                if point != "ends"
+                for packet in self.unseen(set(last))
+                if point != "ends" and packet.sent >= self.requests[0].sent
             )
         return sum(point not in first[psn].at and point != "ends" for psn in came)
 

@@ -74,7 +74,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
         answers["time"] += ahead_ns
     point = capture_point(requests, answers)
     at_receiver = point.side == RECEIVER
-    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver)
+    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=point.side in (RECEIVER, MIDDLE))
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = _planes(flow)

@@ -58,8 +58,9 @@ class Fates:
         return np.where(at < NEVER, at, self.requests["time"])
 
 
-def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fates:
-    """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder."""
+def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind: bool = False) -> Fates:
+    """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder;
+    `behind`: some may have been lost before they came to it."""
     # A first transmission that comes here after its retransmission was sent before it all the same.
     order = np.lexsort((requests["number"], requests["time"], requests["rtx"], requests["seq"]))
     requests = requests[order]
@@ -82,7 +83,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
         if not mrc:
-            gone = gone_back(requests, known, group, first, answers, at_receiver)
+            gone = gone_back(requests, known, group, first, answers, at_receiver, behind)
             pending = (known.at[group] == NEVER) & (len(answers) > 0 and not at_receiver)
             fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
             found[gone.by_nak] = BY_NACK

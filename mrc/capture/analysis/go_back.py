@@ -12,10 +12,12 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
 from mrc.capture.analysis.records import ACK, NAK, RESPONSE, Rows
+from mrc.capture.analysis.round_trips import asking
 from mrc.capture.frames import I64, U8, Bools
 
 SEQUENCE_ERROR = 0x60
 _MARGIN = 2
+_USUALLY = 0.5
 
 
 class GoneBack(NamedTuple):
@@ -32,9 +34,9 @@ class GoneBack(NamedTuple):
 
 
 def gone_back(
-    requests: Rows, known: Acknowledged, group: I64, first: Bools, answers: Rows, at_receiver: bool
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, answers: Rows, at_receiver: bool, behind: bool
 ) -> GoneBack:
-    """`requests` in order of PSN, then time."""
+    """`requests` in order of PSN, then time. `behind`: some may have been lost before they came here."""
     order = np.lexsort((requests["number"], requests["time"]))
     again = resent(requests, first)
     found = GoneBack(
@@ -56,6 +58,7 @@ def gone_back(
     edges = np.maximum.accumulate(acks["cack"]) if len(acks) else acks["cack"]
     ends = np.append(begins[1:], len(seq))[: len(begins)]
     earliest = int(seq[0]) if len(seq) else 0
+    silent = _silent(requests, acks)
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     unseen, pass_begin, next_head = 0, -int(NEVER), -1
@@ -73,25 +76,25 @@ def gone_back(
                 (found.refused if refused else found.lost)[at] = True
                 found.by_nak[at] = True
             else:
-                unseen += not refused and psn >= earliest
+                unseen += not refused and (psn >= earliest or last_begin > -int(NEVER))
             continue
         until = int(time[end]) if end < len(time) else int(NEVER)
         before = int(np.searchsorted(acks["time"], time[begin]))
-        edge = int(edges[before - 1]) if at_receiver and before else -1
-        told = not at_receiver or edge >= highest[begin - 1]
+        edge = int(edges[before - 1]) if behind and before else -1
+        told = not behind or edge >= highest[begin - 1]
         run = _Run(seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told, head)
         latest = _last_before(requests, head, int(time[begin]) - 1)
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
             # Sent again before an answer can have been missed: nothing was lost.
             continue
-        cause = _without_nak(run, acks, soonest)
+        cause = _without_nak(run, acks, soonest, silent)
         arrived = order[begin:end][seq[begin:end] <= cause.arrived]
         found.spurious[arrived] = again[arrived]
         if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
             continue
         at = _last_before(requests, cause.lost, int(time[begin]) - 1)
         if at < 0 or (requests["time"][at] < last_begin and last_head <= cause.lost):
-            unseen += cause.lost >= earliest
+            unseen += cause.lost >= earliest or last_begin > -int(NEVER)
         elif not at_receiver:
             # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
             found.lost[at] = True
@@ -119,9 +122,10 @@ class _Cause(NamedTuple):
     arrived: int
 
 
-def _without_nak(run: _Run, acks: Rows, soonest: int) -> _Cause:
+def _without_nak(run: _Run, acks: Rows, soonest: int, silent: I64) -> _Cause:
     """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer
-    tells: it covers more than what was sent again can have brought if that had arrived before."""
+    tells: it covers more than what was sent again can have brought if that had arrived before, or answers a packet that
+    did not ask (`silent`), as a responder answers what it has already."""
     head, begin = run.head, int(run.time[0])
     at = int(np.searchsorted(acks["time"], begin, "right"))
     while at < len(acks) and acks["cack"][at] < head:
@@ -131,10 +135,21 @@ def _without_nak(run: _Run, acks: Rows, soonest: int) -> _Cause:
     covered, when = int(acks["cack"][at]), int(acks["time"][at])
     sent = run.seq[run.time <= when - soonest]
     # A capture may lack the last ones that had been sent again.
-    if covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
+    repeated = bool(np.isin(covered, silent))
+    if not repeated and covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
         return _Cause(head, -int(NEVER))
     covered = min(covered, run.highest)
     return _Cause(covered + 1 if covered < run.highest or not run.told else None, covered)
+
+
+def _silent(requests: Rows, acks: Rows) -> I64:
+    """PSNs of packets that do not ask for an answer, of a responder that nearly always waits until one does."""
+    asked = np.unique(requests["seq"][requests["ackreq"] | (requests["span"] > 0)])
+    moving = np.unique(acks["cack"])
+    moving = moving[np.isin(moving, requests["seq"])]
+    if not len(moving) or np.isin(moving, asked).mean() < _USUALLY:
+        return asked[:0]
+    return np.setdiff1d(requests["seq"], asked)
 
 
 def _late(requests: Rows, known: Acknowledged, group: I64) -> Bools:
@@ -151,14 +166,10 @@ def _last_before(requests: Rows, psn: int, time: int) -> int:
 
 
 def _soonest(requests: Rows, acks: Rows) -> int:
-    """Nine tenths of the shortest time from a request that asks to an answer: nothing is answered sooner."""
-    asking = requests[requests["ackreq"]]
-    seqs, at = np.unique(acks["cack"], return_index=True)
-    if not len(asking) or not len(seqs):
-        return 0
-    where = np.minimum(np.searchsorted(seqs, asking["seq"]), len(seqs) - 1)
-    took = acks["time"][at[where]] - asking["time"]
-    took = took[(seqs[where] == asking["seq"]) & (took >= 0)]
+    """Nine tenths of the shortest time from a request that asks, sent once, to an answer: nothing is answered sooner."""
+    index, places = asking(requests, acks)
+    took = acks["time"][places] - requests["time"][index]
+    took = took[took >= 0]
     return int(took.min()) * 9 // 10 if len(took) else 0
 
 

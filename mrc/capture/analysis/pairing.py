@@ -107,6 +107,26 @@ def _candidates(time: I64, key: I64) -> list[Window]:
     return found
 
 
+def _pairs(times: list[int], window: Window) -> list[tuple[int, int]]:
+    """Which of these times are a pair, those nearest to the usual distance first."""
+    tolerance = window.tolerances[0]
+    near = []
+    for other, now in enumerate(times):
+        for one in range(other - 1, -1, -1):
+            off = now - times[one] - window.middle
+            if off > tolerance:
+                break
+            if off >= -tolerance:
+                near.append((abs(off), one, other))
+    taken: set[int] = set()
+    found = []
+    for _, one, other in sorted(near):
+        if one not in taken and other not in taken:
+            taken |= {one, other}
+            found.append((one, other))
+    return found
+
+
 def mended(seq: I64, sent: I64, order: I64) -> I64:
     """`sent` without pairs that leave a hole in a run of PSNs, which just this sighting fills: it is a transmission of
     its own. `order`: the rows, in order of time, of `sent`; `seq` by row."""
@@ -152,19 +172,11 @@ def paired(time: I64, key: I64, window: Window, sent: I64 | None = None) -> I64:
     two = begins[sizes == 2]
     near = two[window.has(time[two + 1] - time[two])]
     joined = [(near + 1, near)]
-    low, high = window.middle - window.tolerances[0], window.middle + window.tolerances[0]
     later, earlier = [], []
     for begin, size in zip(begins[sizes > 2].tolist(), sizes[sizes > 2].tolist(), strict=True):
-        waiting: list[int] = []
-        times = time[begin : begin + size].tolist()
-        for at, now in enumerate(times):
-            while waiting and now - times[waiting[0]] > high:
-                waiting.pop(0)
-            if waiting and now - times[waiting[0]] >= low:
-                later.append(begin + at)
-                earlier.append(begin + waiting.pop(0))
-            else:
-                waiting.append(at)
+        for one, other in _pairs(time[begin : begin + size].tolist(), window):
+            earlier.append(begin + one)
+            later.append(begin + other)
     joined.append((np.array(later, np.int64), np.array(earlier, np.int64)))
     for these, those in joined:
         of[rows[these]] = of[rows[those]]
