@@ -14,7 +14,7 @@ import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.flows import Copies, Flow, Pair
-from mrc.capture.analysis.pairing import Disorder, distances, firsts
+from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
 from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, PROBE_ROW, REQUEST_ROW, Rows
 from mrc.capture.analysis.sightings import MOST, Once, Sightings
 from mrc.capture.frames import I64, Bools
@@ -76,17 +76,17 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
 
 def _windows(
     there: Sightings, back: Sightings, requests: Rows, answers: Rows, mrc: bool
-) -> tuple[Window | None, Window | None, list[Window]]:
+) -> tuple[Window | None, Window | None, list[Distance]]:
     """The distance of copies of requests and of answers; and of RC requests, where no hop limit tells the places apart,
     the distances of one after the other."""
     window, window_back = there.window(MOST), back.window(MOST)
-    apart: list[Window] = []
+    apart: list[Distance] = []
     if not mrc and there.way is None:
         seen = float(np.median(np.bincount(np.cumsum(~back.again) - 1))) if len(answers) else 0.0
         moving = answers[answers["cack"] > -1 << 60]
         disorder = Disorder(moving["time"], np.maximum.accumulate(moving["cack"]))
         apart = distances(requests, _key(requests, requests["seq"]), disorder, seen)
-        window = apart[0] if apart else None
+        window = apart[0].window if apart else None
     elif (
         window is not None and not there.sole.any() and (len(there.at) < _FEWEST or window.middle >= LEAST_TOLERANCE_NS)
     ):

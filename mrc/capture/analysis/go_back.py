@@ -166,7 +166,7 @@ def _last_before(requests: Rows, psn: int, time: int) -> int:
 
 
 def _soonest(requests: Rows, acks: Rows) -> int:
-    """Nine tenths of the shortest time from a request that asks, sent once, to an answer: nothing is answered sooner."""
+    """Nine tenths of the shortest time from a request that asks, sent once, to an answer."""
     index, places = asking(requests, acks)
     took = acks["time"][places] - requests["time"][index]
     took = took[took >= 0]

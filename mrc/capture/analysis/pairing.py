@@ -6,6 +6,9 @@ nothing that is acknowledged. So of several distances the right one is that whic
 
 from __future__ import annotations
 
+from itertools import product
+from typing import NamedTuple
+
 import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Window
@@ -24,6 +27,21 @@ _MIXED = 0.2
 _MOST_DISTANCES = 3
 _FEWEST = 3
 _LEAST_SPREAD_NS = 200
+# How many times their usual spread distances may differ: what fits best is tried out.
+_SPREADS = (2, 4, 8)
+
+
+class Distance(NamedTuple):
+    """How far apart two sightings of one transmission are, and how pairs are made of more than two: those nearest to
+    the usual distance first, or in order of time."""
+
+    middle: int
+    tolerance: int
+    nearest_first: bool
+
+    @property
+    def window(self) -> Window:
+        return Window((self.middle,), (self.tolerance,))
 
 
 class Disorder:
@@ -44,11 +62,11 @@ class Disorder:
         return int((behind | settled).sum())
 
 
-def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list[Window]:
+def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list[Distance]:
     """The distances at which copies stand, to be taken out one after the other; none where there are no copies.
     `requests` in order of time; `seen`: how often most of the answers are in the file."""
     rows, key = _sample(requests, key)
-    found: list[Window] = []
+    found: list[Distance] = []
     while len(rows) > 1 and len(found) < _MOST_DISTANCES:
         before = disorder.of(rows["seq"], rows["time"])
         doubled = seen >= 2 ** (len(found) + 1)
@@ -56,16 +74,19 @@ def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list
             break
         order = np.argsort(key, kind="stable")
         tried = []
-        for window in _candidates(rows["time"][order], key[order]):
-            of = paired(rows["time"][order], key[order], window)
-            left = np.sort(order[firsts(of)])
-            tried.append((disorder.of(rows["seq"][left], rows["time"][left]), window.middle, window, left))
+        for middle, spread in _candidates(rows["time"][order], key[order]):
+            for times, nearest_first in product(_SPREADS, (False, True)):
+                each = Distance(middle, _LEAST_SPREAD_NS + min(times * spread, middle // 2), nearest_first)
+                left = np.sort(order[firsts(paired(rows["time"][order], key[order], each))])
+                seq = rows["seq"][left]
+                breaks = int((seq[1:] != seq[:-1] + 1).sum())
+                tried.append((disorder.of(seq, rows["time"][left]) + breaks, middle, each, left))
         if not tried:
             break
-        after, _, window, left = min(tried, key=lambda each: each[:2])
-        if after > (before if doubled else before // 2):
+        _, _, distance, left = min(tried, key=lambda each: each[:2])
+        if disorder.of(rows["seq"][left], rows["time"][left]) > (before if doubled else before // 2):
             break
-        found.append(window)
+        found.append(distance)
         rows, key = rows[left], key[left]
     return found
 
@@ -80,8 +101,9 @@ def _sample(requests: Rows, key: I64) -> tuple[Rows, I64]:
     return requests[some], key[some]
 
 
-def _candidates(time: I64, key: I64) -> list[Window]:
-    """The distances that many packets have between two sightings, `time` and `key` in order of key, then time."""
+def _candidates(time: I64, key: I64) -> list[tuple[int, int]]:
+    """The distances that many packets have between two sightings, and how much each differs; `time` and `key` in order
+    of key, then time."""
     gaps, packets = [], []
     for step in range(1, min(_NEIGHBOURS, len(key) - 1) + 1):
         same = key[step:] == key[:-step]
@@ -91,7 +113,7 @@ def _candidates(time: I64, key: I64) -> list[Window]:
     order = np.argsort(gap, kind="stable")
     gap, packet = gap[order], packet[order]
     least = _LEAST_SHARE * len(np.unique(key))
-    found: list[Window] = []
+    found: list[tuple[int, int]] = []
     for _ in range(_CANDIDATES):
         if len(gap) < least:
             break
@@ -102,22 +124,21 @@ def _candidates(time: I64, key: I64) -> list[Window]:
         if len(np.unique(packet[begin:end])) >= least:
             middle = int(np.median(gap[begin:end]))
             spread = int(np.median(np.abs(gap[begin:end] - middle)))
-            found.append(Window((middle,), (_LEAST_SPREAD_NS + min(8 * spread, middle // 2),)))
+            found.append((middle, spread))
         gap, packet = np.delete(gap, slice(begin, end)), np.delete(packet, slice(begin, end))
     return found
 
 
-def _pairs(times: list[int], window: Window) -> list[tuple[int, int]]:
-    """Which of these times are a pair, those nearest to the usual distance first."""
-    tolerance = window.tolerances[0]
+def _pairs(times: list[int], distance: Distance) -> list[tuple[int, int]]:
+    """Which of these times are a pair."""
     near = []
     for other, now in enumerate(times):
         for one in range(other - 1, -1, -1):
-            off = now - times[one] - window.middle
-            if off > tolerance:
+            off = now - times[one] - distance.middle
+            if off > distance.tolerance:
                 break
-            if off >= -tolerance:
-                near.append((abs(off), one, other))
+            if off >= -distance.tolerance:
+                near.append((abs(off) if distance.nearest_first else 0, one, other))
     taken: set[int] = set()
     found = []
     for _, one, other in sorted(near):
@@ -161,7 +182,7 @@ def firsts(sent: I64) -> Bools:
     return first
 
 
-def paired(time: I64, key: I64, window: Window, sent: I64 | None = None) -> I64:
+def paired(time: I64, key: I64, distance: Distance, sent: I64 | None = None) -> I64:
     """A number for each row that two sightings of one transmission share; `time` and `key` in order of key, then time.
     Each sighting is one of a pair at most. `sent`: pairs known before, of which the first rows only are paired."""
     of = np.arange(len(time)) if sent is None else sent.copy()
@@ -170,11 +191,11 @@ def paired(time: I64, key: I64, window: Window, sent: I64 | None = None) -> I64:
     begins = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
     sizes = np.diff(np.append(begins, len(key)))
     two = begins[sizes == 2]
-    near = two[window.has(time[two + 1] - time[two])]
+    near = two[distance.window.has(time[two + 1] - time[two])]
     joined = [(near + 1, near)]
     later, earlier = [], []
     for begin, size in zip(begins[sizes > 2].tolist(), sizes[sizes > 2].tolist(), strict=True):
-        for one, other in _pairs(time[begin : begin + size].tolist(), window):
+        for one, other in _pairs(time[begin : begin + size].tolist(), distance):
             earlier.append(begin + one)
             later.append(begin + other)
     joined.append((np.array(later, np.int64), np.array(earlier, np.int64)))

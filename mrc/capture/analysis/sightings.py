@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mrc.capture.analysis.distances import MOST_WINDOWS, Way, Window
-from mrc.capture.analysis.pairing import firsts, mended, paired
+from mrc.capture.analysis.pairing import Distance, firsts, mended, paired
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
 
@@ -89,7 +89,7 @@ class Sightings:
         found: Bools = (self.gap < soonest) & self._alone()[1][at] & ~in_run
         return found
 
-    def transmissions(self, window: Window | None, apart: Sequence[Window] = ()) -> I64:
+    def transmissions(self, window: Window | None, apart: Sequence[Distance] = ()) -> I64:
         """A number for each row, in order of packet, that the sightings of one transmission share: of a sole packet
         all, of others those at other places or at the distance of copies. `apart` are distances to be used one after
         the other instead."""
