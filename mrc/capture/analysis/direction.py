@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, CapturePoint, capture_point
+from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses
 from mrc.capture.analysis.fates import ARRIVED, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow
@@ -52,8 +53,14 @@ class Direction:
     histories: dict[int, PathHistory]
     probes: ProbeFates
     planes: dict[int, int | None]
+    doubt: Doubt
     # Times without a request while something was unacknowledged.
     stalls_ns: I64
+
+    @property
+    def lost(self) -> Bools:
+        """Which transmissions are known to be lost."""
+        return self.fates.are(LOST) & ~self.doubt.at_end
 
     @property
     def weight(self) -> int:
@@ -78,6 +85,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = _planes(flow)
+    doubt = Doubt(np.zeros(len(requests), np.bool_), 0)
+    if flow.mrc and not at_receiver:
+        doubt = doubt_of_losses(known, answers)
     figures = DirectionFigures(
         source=_addresses(flow, 0),
         destination=_addresses(flow, 1),
@@ -93,7 +103,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
         bad_icrc_packets=len(bad),
     )
     spent = pace(requests, known.acknowledged)
-    direction = Direction(figures, requests, answers, known, history, matched, planes, spent.stalls_ns)
+    direction = Direction(figures, requests, answers, known, history, matched, planes, doubt, spent.stalls_ns)
     _count_answers(direction, flow)
     _count_requests(direction, trimmed, spent, flow.copies.of_two_places)
     figures.paths = _paths(direction, flow, bad, trimmed)
@@ -190,16 +200,18 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     # A capture that lacks packets may lack those that came before their retransmission too.
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
+    unsure |= figures.transport == "mrc" and _may_come_later(direction, again)
     if figures.capture_point != SENDER and not figures.not_captured and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
         figures.lost_behind_capture = None if figures.not_captured else int(known.are(LOST).sum())
     else:
-        lost = known.are(LOST)
-        figures.lost = int(lost.sum())
-        if figures.transport == "rc" and figures.not_captured and figures.lost:
-            # What the requestor went back for may be among the packets that the capture lacks.
-            figures.lost = None
+        lost = direction.lost
+        figures.lost, figures.lost_unsure = int(lost.sum()), int((known.are(LOST) & ~lost).sum())
+        if figures.not_captured and (figures.transport == "rc" or direction.doubt.late) and lost.any():
+            # Of RC what the requestor went back for may be among the packets that the capture lacks; of MRC the answer
+            # that shows a packet to have come late.
+            figures.lost, figures.lost_unsure = None, int(known.are(LOST).sum())
         figures.loss_share = figures.lost / len(requests) if len(requests) and figures.lost is not None else None
         figures.lost_found_by = _named(("hole", "NACK", "timer"), known.found[lost])
     if figures.transport == "rc":
@@ -221,6 +233,11 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     sent = messages(known)
     figures.messages, figures.messages_unfinished = sent.seen, sent.unfinished if len(direction.answers) else 0
     figures.message_time = Times.of(sent.durations_ns)
+
+
+def _may_come_later(direction: Direction, again: Bools) -> bool:
+    """Whether the first transmission of one that came as a retransmission only may stand behind the end of the file."""
+    return bool(again.any()) and bool(came_too_late(direction.fates, direction.answers).any())
 
 
 def _resent_only(direction: Direction, again: Bools, trimmed: Rows) -> int:
@@ -317,8 +334,8 @@ def _paths(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list[P
         path.retransmissions = int(again[by_ev[ev]].sum())
         path.trimmed = int((fate == TRIMMED).sum()) + (len(trimmed_by_ev[ev]) if at_receiver else 0)
         path.refused, path.spurious_retransmissions = int((fate == REFUSED).sum()), int((fate == SPURIOUS).sum())
-        if not at_receiver:
-            lost = rows[fate == LOST]
+        if not at_receiver and direction.figures.lost is not None:
+            lost = rows[direction.lost[by_ev[ev]]]
             path.lost, path.loss_share = len(lost), len(lost) / len(rows) if len(rows) else None
             path.first_lost_packet = int(lost["number"][lost["time"].argmin()]) if len(lost) else None
         path.bad_icrc_packets, path.marks = len(bad_by_ev[ev]), len(marks_by_ev[ev])

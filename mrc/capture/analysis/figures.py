@@ -142,6 +142,7 @@ class DirectionFigures:
     goodput_bytes: int = 0
     goodput_gbps: float | None = None
     lost: int | None = None
+    lost_unsure: int = 0
     loss_share: float | None = None
     lost_found_by: dict[str, int] = field(default_factory=dict)
     missing_before_capture: int | None = None
@@ -198,7 +199,8 @@ class DirectionFigures:
     def lost_text(self) -> str:
         """The lost, for a table: at the receiver, those before the capture and those behind it."""
         if self.lost is not None:
-            return count_text(self.lost, self.loss_share)
+            more = f", up to {self.lost_unsure} more" if self.lost_unsure else ""
+            return count_text(self.lost, self.loss_share) + more
         if self.capture_point != "receiver":
             return "?"
         behind = f", {self.lost_behind_capture} behind" if self.lost_behind_capture else ""

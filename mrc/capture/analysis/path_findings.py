@@ -114,7 +114,7 @@ def places(paths: list[PathFigures], lost: dict[int, int]) -> str:
 
 def _first_lost(direction: Direction, evs: Collection[int]) -> np.void:
     requests = direction.fates.requests
-    rows = requests[direction.fates.are(LOST) & np.isin(requests["ev"], list(evs))]
+    rows = requests[direction.lost & np.isin(requests["ev"], list(evs))]
     first: np.void = rows[rows["time"].argmin()]
     return first
 
@@ -142,7 +142,7 @@ def _lossy_part(paths: list[PathFigures], lost: dict[int, int]) -> Part | None:
 def _given_up_on(direction: Direction, path: PathFigures) -> Iterator[Finding]:
     """What follows from losses on a path: what was sent again because of it, and how little it carried."""
     name = direction.figures.name
-    requests, lost = direction.fates.requests, direction.fates.are(LOST)
+    requests, lost = direction.fates.requests, direction.lost
     again = int((lost & (requests["ev"] == path.ev)).sum())
     everything = int(lost.sum())
     text = (
