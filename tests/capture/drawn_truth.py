@@ -81,7 +81,8 @@ class _Said:
             # What is not known to be lost may have arrived.
             self.between("spurious", figures.spurious_retransmissions, spurious[0] - figures.lost_unsure, spurious[1])
         if figures.capture_point == "receiver":
-            behind = sum(packet.lost == HOST for packet in requests)
+            again = self.sent_again()
+            behind = sum(packet.lost == HOST and id(packet) in again for packet in requests)
             self.equal("lost_behind_capture", figures.lost_behind_capture, behind)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
         self.equal("not_captured", figures.not_captured, self.not_captured())

@@ -32,6 +32,7 @@ from mrc.capture.analysis.records import (
 from mrc.capture.analysis.sending import Pace, messages, pace
 from mrc.capture.frames import I64, Bools
 from mrc.wire.names import NACK_REASONS, SYNDROMES
+from mrc.wire.opcodes import OPCODES
 
 CHANGES_KEPT = 1000
 _BELIEVED = 3
@@ -60,7 +61,7 @@ class Direction:
     @property
     def lost(self) -> Bools:
         """Which transmissions are known to be lost."""
-        return self.fates.are(LOST) & ~self.doubt.at_end
+        return self.fates.are(LOST) & ~self.doubt.unsettled
 
     @property
     def weight(self) -> int:
@@ -186,9 +187,9 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     figures.bytes, figures.payload_bytes = int(requests["length"].sum()), int(requests["payload"].sum())
     again = known.again
     figures.retransmissions = int(again.sum())
+    figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
     figures.trimmed = int(known.are(TRIMMED).sum()) + (len(trimmed) if at_receiver else 0)
     figures.refused = int(known.are(REFUSED).sum())
-    figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
     if len(requests):
         figures.first_s, figures.last_s = float(requests["time"][0]) / 1e9, float(requests["time"][-1]) / 1e9
     delivered = known.are(ARRIVED)
@@ -246,7 +247,7 @@ def _resent_only(direction: Direction, again: Bools, trimmed: Rows) -> int:
     known = direction.fates
     came = np.concatenate([known.requests["seq"][~again], trimmed["seq"]])
     late = known.acknowledged.at < known.requests["time"][known.first]
-    begun = known.acknowledged.seqs >= _begin(known, direction.answers, mrc=True)
+    begun = known.acknowledged.seqs >= _begin(known, mrc=True)[0]
     return int((~np.isin(known.acknowledged.seqs, came) & ~late & begun).sum())
 
 
@@ -267,26 +268,31 @@ def _count_answers(direction: Direction, flow: Flow) -> None:
     seqs, edge = known.acknowledged.seqs, known.acknowledged.edge
     if len(seqs) and len(answers):
         figures.unacknowledged = int((known.acknowledged.at == NEVER).sum())
-    begin = _begin(known, answers, figures.transport == "mrc")
+    begin, settled = _begin(known, figures.transport == "mrc")
     if len(seqs) and len(edge) and edge[-1] >= begin:
-        # Every PSN up to the edge was sent; those not seen here passed the capture by.
+        # Every PSN up to the edge was sent; those not seen here passed the capture by, if it ran by then.
         up_to = int(edge[-1])
+        begin = max(begin, int(known.acknowledged.edge_at(np.array([settled]), begin - 1)[0]) + 1)
         seen = int(np.searchsorted(seqs, up_to, "right") - np.searchsorted(seqs, begin))
         figures.not_captured = max(0, up_to - begin + 1 - seen - _psns_of_reads(direction, up_to))
 
 
-def _begin(known: Fates, answers: Rows, mrc: bool) -> int:
+def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
     """The PSN from which on a capture that began in the middle of a flow can have all of them: that of the earliest
-    first transmission. (What is sent again later may have been sent first before the capture began.)"""
+    first transmission. (What is sent again later may have been sent first before the capture began.) And until when
+    packets that others overtook came: what was acknowledged by then may have been sent before the capture began."""
     firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
     if not len(firsts):
-        return int(NEVER)
-    seq = firsts["seq"][np.lexsort((firsts["number"], firsts["time"]))]
-    if not mrc or not (answers["trigger"] < seq.min()).any():
-        return int(seq[0])
-    # Answers to what came before: it began in the middle. Where packets overtake each other some above the first may
-    # have come before it.
-    return int(seq[0] + (np.maximum.accumulate(seq) - seq).max())
+        return int(NEVER), 0
+    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
+    seq, time = firsts["seq"], firsts["time"]
+    if not mrc or (firsts["msn"][0] == 0 and OPCODES[int(firsts["opcode"][0])].starts):
+        return int(seq[0]), -int(NEVER)
+    highest = np.maximum.accumulate(seq)
+    overtaken_by = np.searchsorted(highest, seq, "right")
+    behind = overtaken_by < np.arange(len(seq))
+    lag = int((time - time[np.minimum(overtaken_by, len(seq) - 1)])[behind].max(initial=0))
+    return int(seq[0]), int(time[0]) + lag
 
 
 def _psns_of_reads(direction: Direction, up_to: int) -> int:

@@ -1,8 +1,9 @@
-"""Losses of MRC that the capture does not settle: the packet may have arrived late.
+"""Losses of MRC that the capture does not settle: the packet may have arrived after all.
 
 A packet that comes after its retransmission is acknowledged all the same, and that answer shows that it was not lost.
 Where packets of a flow are seen to come so late, the answer may come after the end of the file, or be among the packets
-that the capture lacks.
+that the capture lacks. And of a packet that a timer sent again, and no SACK showed to be missing, nobody can tell
+whether it was lost or only its answer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.fates import BY_NACK, LOST, Fates
+from mrc.capture.analysis.fates import BY_NACK, BY_TIMER, LOST, Fates
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
 
@@ -21,10 +22,10 @@ _SLOWER = 3
 
 
 class Doubt(NamedTuple):
-    """`at_end`: losses so close to the end of the file that the answer may come behind it. `late`: how many packets are
-    seen to have come after their retransmission."""
+    """`unsettled`: losses so close to the end of the file that the answer may come behind it, and those that nothing
+    but a timer shows. `late`: how many packets are seen to have come after their retransmission."""
 
-    at_end: Bools
+    unsettled: Bools
     late: int
 
 
@@ -33,11 +34,27 @@ def doubt_of_losses(known: Fates, answers: Rows) -> Doubt:
     original = known.acknowledged.original_at[known.group]
     late = known.first & ~known.again & (original < NEVER) & (original > known.noticed)
     lost = known.are(LOST) & (known.found != BY_NACK)
-    if not late.any() or not lost.any():
-        return Doubt(np.zeros(len(lost), np.bool_), int(late.sum()))
-    time = known.requests["time"]
-    longest = max(int(known.round_trips.ns.max()), int((original - time)[late].max()))
-    return Doubt(lost & (time > _end(known.requests, answers) - _SLOWER * longest), int(late.sum()))
+    if not lost.any():
+        return Doubt(lost, int(late.sum()))
+    time, trips = known.requests["time"], known.round_trips
+    unsettled = lost & (known.found == BY_TIMER) & ~_shown_missing(known)
+    if late.any():
+        longest = max(int(trips.ns.max(initial=0)), int((original - time)[late].max()))
+        unsettled |= lost & (time > _end(known.requests, answers) - _SLOWER * longest)
+    return Doubt(unsettled, int(late.sum()))
+
+
+def _shown_missing(known: Fates) -> Bools:
+    """Which transmissions are followed by another that triggered a SACK before anything acknowledged their PSN, so much
+    later that it cannot have overtaken them."""
+    trips, time = known.round_trips, known.requests["time"]
+    if not len(trips.time):
+        return np.zeros(len(time), np.bool_)
+    latest = np.maximum.accumulate(time[trips.transmission])
+    before = np.searchsorted(trips.time, known.acknowledged.at[known.group], "left") - 1
+    spread = int(trips.ns.max() - trips.ns.min())
+    shown: Bools = (before >= 0) & (latest[np.maximum(before, 0)] > time + spread)
+    return shown
 
 
 def came_too_late(known: Fates, answers: Rows) -> Bools:

@@ -18,6 +18,8 @@ from mrc.capture.frames import I64, U8, Bools
 SEQUENCE_ERROR = 0x60
 _MARGIN = 2
 _USUALLY = 0.5
+# A requestor that sent nothing for so many times what is usual between two packets waited for something.
+_PAUSE = 8
 
 
 class GoneBack(NamedTuple):
@@ -58,7 +60,7 @@ def gone_back(
     edges = np.maximum.accumulate(acks["cack"]) if len(acks) else acks["cack"]
     ends = np.append(begins[1:], len(seq))[: len(begins)]
     earliest = int(seq[0]) if len(seq) else 0
-    silent = _silent(requests, acks)
+    silent, usual = _silent(requests, acks), int(np.median(np.diff(time))) if len(time) > 1 else 0
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     unseen, pass_begin, next_head = 0, -int(NEVER), -1
@@ -82,12 +84,15 @@ def gone_back(
         before = int(np.searchsorted(acks["time"], time[begin]))
         edge = int(edges[before - 1]) if behind and before else -1
         told = not behind or edge >= highest[begin - 1]
-        run = _Run(seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told, head)
+        stalled = begin > 0 and int(time[begin] - time[begin - 1]) > _PAUSE * usual
+        run = _Run(
+            seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told, head, stalled
+        )
         latest = _last_before(requests, head, int(time[begin]) - 1)
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
             # Sent again before an answer can have been missed: nothing was lost.
             continue
-        cause = _without_nak(run, acks, soonest, silent)
+        cause = _without_nak(run, requests, acks, soonest, silent)
         arrived = order[begin:end][seq[begin:end] <= cause.arrived]
         found.spurious[arrived] = again[arrived]
         if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
@@ -111,8 +116,9 @@ class _Run(NamedTuple):
     until: int
     # Whether, as far as is known here, the requestor had nothing above `highest` to wait for.
     told: bool
-    # Where the requestor went back to.
+    # Where the requestor went back to, and whether it had sent nothing for long.
     head: int
+    stalled: bool
 
 
 class _Cause(NamedTuple):
@@ -122,24 +128,32 @@ class _Cause(NamedTuple):
     arrived: int
 
 
-def _without_nak(run: _Run, acks: Rows, soonest: int, silent: I64) -> _Cause:
+def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, silent: I64) -> _Cause:
     """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer
     tells: it covers more than what was sent again can have brought if that had arrived before, or answers a packet that
     did not ask (`silent`), as a responder answers what it has already."""
     head, begin = run.head, int(run.time[0])
+    # Nine tenths of a round trip and a quarter more.
+    longest = soonest * 5 // 4
     at = int(np.searchsorted(acks["time"], begin, "right"))
-    while at < len(acks) and acks["cack"][at] < head:
+    while at < len(acks) and acks["time"][at] < run.until:
+        covered, when = int(acks["cack"][at]), int(acks["time"][at])
         at += 1
-    if at == len(acks) or acks["time"][at] >= run.until:
-        return _Cause(head, -int(NEVER))
-    covered, when = int(acks["cack"][at]), int(acks["time"][at])
-    sent = run.seq[run.time <= when - soonest]
-    # A capture may lack the last ones that had been sent again.
-    repeated = bool(np.isin(covered, silent))
-    if not repeated and covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
-        return _Cause(head, -int(NEVER))
-    covered = min(covered, run.highest)
-    return _Cause(covered + 1 if covered < run.highest or not run.told else None, covered)
+        if covered < head:
+            continue
+        sent = run.seq[run.time <= when - soonest]
+        repeated = bool(np.isin(covered, silent))
+        # A capture may lack the last ones that had been sent again.
+        if not repeated and covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
+            return _Cause(head, -int(NEVER))
+        if covered >= run.highest:
+            # Had something behind that been lost, the requestor would have waited for it.
+            return _Cause(run.highest + 1 if not run.told and run.stalled else None, run.highest)
+        before = _last_before(requests, covered + 1, begin - 1)
+        if before < 0 or when - requests["time"][before] > longest:
+            return _Cause(covered + 1, covered)
+        # The next one may merely be on its way.
+    return _Cause(head if at == len(acks) or acks["time"][at] >= run.until else None, -int(NEVER))
 
 
 def _silent(requests: Rows, acks: Rows) -> I64:
