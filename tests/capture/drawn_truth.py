@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 from analyzing import analysis_of
@@ -144,12 +145,13 @@ class _Said:
         begun = next(each.packet.psn for each in self.made.sightings if each.packet.forward and not each.packet.rtx)
         came = {packet.psn for packet in self.requests if packet.psn >= begun}
         if self.draw.transport == "rc":
-            # One for each time the requestor went back; what else was lost behind it nobody can know.
-            last = {packet.psn: packet.sent for packet in self.requests}
+            # One for each time the requestor is seen to go back; what else was lost behind it nobody can know.
+            sent = sorted(self.requests, key=lambda packet: packet.sent)
+            back = max((after.sent for one, after in itertools.pairwise(sent) if after.psn <= one.psn), default=-1)
             return sum(
-                bool(packet.fields.get("needed")) and point not in packet.at and last[packet.psn] > packet.sent
-                for packet in self.unseen(set(last))
-                if point != "ends" and packet.sent >= self.requests[0].sent
+                bool(packet.fields.get("needed")) and point not in packet.at
+                for packet in self.made.packets
+                if packet.forward and point != "ends" and sent[0].sent <= packet.sent < back
             )
         return sum(point not in first[psn].at and point != "ends" for psn in came)
 

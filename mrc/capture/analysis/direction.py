@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, CapturePoint, capture_point
+from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, UNKNOWN, CapturePoint, capture_point
 from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses
-from mrc.capture.analysis.fates import ARRIVED, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
+from mrc.capture.analysis.fates import ARRIVED, BY_TIMER, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow
 from mrc.capture.analysis.path_states import PathHistory, ProbeFates, histories
-from mrc.capture.analysis.placing import placed
+from mrc.capture.analysis.placing import is_in_order, placed
 from mrc.capture.analysis.probing import address_text, match_probes
 from mrc.capture.analysis.records import (
     ACK,
@@ -32,7 +32,6 @@ from mrc.capture.analysis.records import (
 from mrc.capture.analysis.sending import Pace, messages, pace
 from mrc.capture.frames import I64, Bools
 from mrc.wire.names import NACK_REASONS, SYNDROMES
-from mrc.wire.opcodes import OPCODES
 
 CHANGES_KEPT = 1000
 _BELIEVED = 3
@@ -77,6 +76,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     if len(trimmed):
         requests = requests[~requests["trimmed"]]
     requests, answers = placed(requests, answers, flow.copies, flow.mrc)
+    apart = flow.copies.there
+    of_two = flow.copies.of_two_places and apart is not None
+    mixed_up = not flow.mrc and of_two and apart is not None and not is_in_order(requests, answers, apart)
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
         answers["time"] += ahead_ns
@@ -110,6 +112,8 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     figures.paths = _paths(direction, flow, bad, trimmed)
     figures.planes = _plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
+    if mixed_up and apart is not None:
+        _forget_transmissions(figures, bool(apart.far))
     if coarse or ahead_ns:
         _forget_round_trips(figures, coarse)
     return direction
@@ -126,6 +130,16 @@ def _answers_ahead(requests: Rows, answers: Rows) -> int:
     where = np.minimum(np.searchsorted(seqs, sacks["trigger"]), len(seqs) - 1)
     took = (sacks["time"] - first["time"][at[where]])[seqs[where] == sacks["trigger"]]
     return int(-took.min()) + 1 if len(took) >= _BELIEVED and np.median(took) < 0 else 0
+
+
+def _forget_transmissions(figures: DirectionFigures, places_are_known: bool) -> None:
+    """Which sightings are of one transmission is not certain."""
+    figures.lost = figures.loss_share = None
+    figures.retransmissions = figures.spurious_retransmissions = None
+    for path in figures.paths:
+        path.lost = path.loss_share = path.retransmissions = path.spurious_retransmissions = None
+    if not places_are_known:
+        figures.packets = figures.bytes = figures.payload_bytes = None
 
 
 def _forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
@@ -201,7 +215,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     # A capture that lacks packets may lack those that came before their retransmission too.
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
-    unsure |= figures.transport == "mrc" and _may_come_later(direction, again)
+    unsure |= known.may_hide or (figures.transport == "mrc" and _may_come_later(direction, again))
     if figures.capture_point != SENDER and not figures.not_captured and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
@@ -209,7 +223,11 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     else:
         lost = direction.lost
         figures.lost, figures.lost_unsure = int(lost.sum()), int((known.are(LOST) & ~lost).sum())
-        if figures.not_captured and (figures.transport == "rc" or direction.doubt.late) and lost.any():
+        by_timer = bool((known.found[lost] == BY_TIMER).any())
+        unsure = figures.transport == "rc" and (
+            figures.not_captured > 0 or (figures.capture_point == UNKNOWN and by_timer)
+        )
+        if lost.any() and (unsure or (figures.not_captured and direction.doubt.late)):
             # Of RC what the requestor went back for may be among the packets that the capture lacks; of MRC the answer
             # that shows a packet to have come late.
             figures.lost, figures.lost_unsure = None, int(known.are(LOST).sum())
@@ -284,9 +302,12 @@ def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
     firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
     if not len(firsts):
         return int(NEVER), 0
+    if not firsts["lone"].all():
+        # Of two places the far one may show what passed the other before the capture began.
+        firsts = firsts[~firsts["lone"]]
     firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
     seq, time = firsts["seq"], firsts["time"]
-    if not mrc or (firsts["msn"][0] == 0 and OPCODES[int(firsts["opcode"][0])].starts):
+    if not mrc or firsts["msn"][0] == 0:
         return int(seq[0]), -int(NEVER)
     highest = np.maximum.accumulate(seq)
     overtaken_by = np.searchsorted(highest, seq, "right")

@@ -46,6 +46,8 @@ class Fates:
     again: Bools
     # Of RC: losses that the requestor went back for and of which the capture has no transmission.
     lost_unseen: int
+    # Of RC, behind the requestor: whether it may have gone back without that being seen.
+    may_hide: bool
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -78,7 +80,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     fate = np.full(len(seq), ARRIVED, np.uint8)
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
-    again, lost_unseen = requests["rtx"] if mrc else resent(requests, first), 0
+    again, lost_unseen, may_hide = requests["rtx"] if mrc else resent(requests, first), 0, False
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
@@ -87,7 +89,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             pending = (known.at[group] == NEVER) & (len(answers) > 0 and not at_receiver)
             fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
             found[gone.by_nak] = BY_NACK
-            lost_unseen = gone.lost_unseen
+            lost_unseen, may_hide = gone.lost_unseen, gone.may_hide
         elif at_receiver:
             fate[:] = _at_receiver(requests, known, group, first, noticed, answers)
         else:
@@ -96,7 +98,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0)
         if mrc:
             _why(fate, found, requests, known, group, noticed, answers)
-    return Fates(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen)
+    return Fates(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide)
 
 
 def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows) -> I64:

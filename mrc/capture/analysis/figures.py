@@ -85,12 +85,12 @@ class PathFigures:
     packets: int = 0
     bytes: int = 0
     payload_bytes: int = 0
-    retransmissions: int = 0
+    retransmissions: int | None = 0
     lost: int | None = None
     loss_share: float | None = None
     trimmed: int = 0
     refused: int = 0
-    spurious_retransmissions: int = 0
+    spurious_retransmissions: int | None = 0
     bad_icrc_packets: int = 0
     marks: int = 0
     ce_packets: int = 0
@@ -134,9 +134,9 @@ class DirectionFigures:
     capture_point: str
     capture_point_why: str
     unknowable: list[str]
-    packets: int = 0
-    bytes: int = 0
-    payload_bytes: int = 0
+    packets: int | None = 0
+    bytes: int | None = 0
+    payload_bytes: int | None = 0
     first_s: float | None = None
     last_s: float | None = None
     goodput_bytes: int = 0
@@ -149,8 +149,8 @@ class DirectionFigures:
     lost_behind_capture: int | None = None
     trimmed: int = 0
     refused: int = 0
-    retransmissions: int = 0
-    spurious_retransmissions: int = 0
+    retransmissions: int | None = 0
+    spurious_retransmissions: int | None = 0
     duplicates: int = 0
     copies_left_out: int = 0
     clock_offset_ns: int | None = None

@@ -33,6 +33,8 @@ class GoneBack(NamedTuple):
     again: Bools
     spurious: Bools
     lost_unseen: int
+    # Whether the requestor may have gone back without that being seen: to the very packet that was the next to come.
+    may_hide: bool = False
 
 
 def gone_back(
@@ -103,7 +105,21 @@ def gone_back(
         elif not at_receiver:
             # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
             found.lost[at] = True
-    return found._replace(lost_unseen=unseen)
+    reactions = (time[begins] - naks["time"][nak_at])[nak_at >= 0]
+    trip = int(np.median(reactions)) if len(reactions) else 0
+    return found._replace(lost_unseen=unseen, may_hide=behind and _may_hide(requests[order], max(trip, usual)))
+
+
+def _may_hide(requests: Rows, usual: int) -> bool:
+    """Whether a long pause within a message, or before what is sent again, is followed by the very next packet: of all
+    that the requestor had sent behind it nothing had come here, and a timer went back."""
+    seq, time = requests["seq"], requests["time"]
+    if len(seq) < 2:
+        return False
+    follows = seq[1:] > seq[:-1]
+    paused = np.diff(time) > _PAUSE * usual
+    repeated = seq[1:] <= np.maximum.accumulate(seq)[:-1]
+    return bool((follows & paused & (repeated | ~requests["ackreq"][:-1])).any())
 
 
 class _Run(NamedTuple):

@@ -19,6 +19,8 @@ from mrc.capture.frames import I64
 _SOONEST = 0.75
 # PSNs further apart are not sent one behind the other.
 _FAR = 64
+# At the beginning of a file the far place shows what passed the near one before.
+_BEGINNING = 3
 
 
 def placed(requests: Rows, answers: Rows, copies: Copies, mrc: bool) -> tuple[Rows, Rows]:
@@ -100,3 +102,20 @@ def _distance(others: Rows, seq: I64, time: I64, mrc: bool) -> I64:
         (behind > 0) & (behind < _FAR), behind, _FAR
     )
     return total
+
+
+def is_in_order(requests: Rows, answers: Rows, there: Apart) -> bool:
+    """Whether the requests of RC, put together from two places, are what a requestor sends: in order of PSN until it
+    goes back to what is not acknowledged. If not, the capture lacks packets, or copies were taken for others."""
+    begin = requests["time"][0] + _BEGINNING * abs(there.usual) if len(requests) else 0
+    requests = requests[requests["time"] > begin]
+    seq, time = requests["seq"], requests["time"]
+    if len(seq) < 2 or not len(answers):
+        return True
+    moving = answers[answers["cack"] > -1 << 60]
+    edge = np.maximum.accumulate(moving["cack"])
+    at = np.searchsorted(moving["time"], time[1:], "right") - 1
+    begins = np.where(at >= 0, edge[np.maximum(at, 0)] + 1, seq[1:]) if len(edge) else seq[1:]
+    back = seq[1:] <= seq[:-1]
+    holes = (seq[1:] > seq[:-1] + 1) & ~requests["span"].any()
+    return not ((back & (seq[1:] != begins)) | holes).any()
