@@ -147,11 +147,17 @@ class _Said:
         if self.draw.transport == "rc":
             # One for each time the requestor is seen to go back; what else was lost behind it nobody can know.
             sent = sorted(self.requests, key=lambda packet: packet.sent)
-            back = max((after.sent for one, after in itertools.pairwise(sent) if after.psn <= one.psn), default=-1)
+            steps = [(one, after) for one, after in itertools.pairwise(sent) if after.psn <= one.psn]
+            if point == "ends" or not steps:
+                return 0
+            one, after = steps[-1]
             return sum(
                 bool(packet.fields.get("needed")) and point not in packet.at
                 for packet in self.made.packets
-                if packet.forward and point != "ends" and sent[0].sent <= packet.sent < back
+                if packet.forward
+                and sent[0].sent <= packet.sent < after.sent
+                # What is sent again behind it, and lost again, is not known to be yet.
+                and not (packet.sent > one.sent and packet.psn < after.psn)
             )
         return sum(point not in first[psn].at and point != "ends" for psn in came)
 

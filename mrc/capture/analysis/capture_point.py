@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.analysis.fates import BY_HOLE, LOST, fates
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
 from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK, Rows
@@ -128,11 +129,12 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
     took = took[took >= 0]
     if not len(naks) or not len(took) or (answers["kind"] == SACK).any():
         return None
-    begins = np.searchsorted(requests["time"], naks["time"], "left")
+    # Where everything is there twice a request may stand before the NAK that it follows.
+    begins = np.searchsorted(requests["time"], naks["time"] - LEAST_TOLERANCE_NS, "left")
     after = np.minimum(begins, len(requests) - 1)
     # What goes on at once with another packet was not stopped by the NAK.
     named = [
-        int(requests["time"][begin:][at[0]] - one["time"])
+        max(0, int(requests["time"][begin:][at[0]] - one["time"]))
         for one, begin in zip(naks, after.tolist(), strict=True)
         if len(at := np.flatnonzero(requests["seq"][begin : begin + _SOON] == one["cack"] + 1))
     ]

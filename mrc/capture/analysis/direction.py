@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, UNKNOWN, CapturePoint, capture_point
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses
 from mrc.capture.analysis.fates import ARRIVED, BY_TIMER, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures, PlaneFigures, Times
@@ -78,7 +79,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     requests, answers = placed(requests, answers, flow.copies, flow.mrc)
     apart = flow.copies.there
     of_two = flow.copies.of_two_places and apart is not None
-    mixed_up = not flow.mrc and of_two and apart is not None and not is_in_order(requests, answers, apart)
+    mixed_up = not flow.mrc and of_two and apart is not None and not is_in_order(requests, answers, apart.usual)
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
         answers["time"] += ahead_ns
@@ -114,6 +115,10 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     figures.answers_ahead_ns = ahead_ns or None
     if mixed_up and apart is not None:
         _forget_transmissions(figures, bool(apart.far))
+    elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
+        figures.retransmissions = figures.spurious_retransmissions = None
+    elif not flow.mrc and point.side == SENDER and figures.lost and not is_in_order(requests, answers, 0):
+        figures.lost, figures.loss_share, figures.lost_unsure = None, None, figures.lost
     if coarse or ahead_ns:
         _forget_round_trips(figures, coarse)
     return direction
@@ -224,9 +229,10 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
         lost = direction.lost
         figures.lost, figures.lost_unsure = int(lost.sum()), int((known.are(LOST) & ~lost).sum())
         by_timer = bool((known.found[lost] == BY_TIMER).any())
-        unsure = figures.transport == "rc" and (
-            figures.not_captured > 0 or (figures.capture_point == UNKNOWN and by_timer)
-        )
+        # Of an unknown place: so soon a receiver's own answers come.
+        quick = len(known.round_trips.ns) > 0 and known.shortest_ns < LEAST_TOLERANCE_NS
+        answered_at_once = figures.capture_point == UNKNOWN and quick
+        unsure = figures.transport == "rc" and (figures.not_captured > 0 or (answered_at_once and by_timer))
         if lost.any() and (unsure or (figures.not_captured and direction.doubt.late)):
             # Of RC what the requestor went back for may be among the packets that the capture lacks; of MRC the answer
             # that shows a packet to have come late.
@@ -313,7 +319,7 @@ def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
     overtaken_by = np.searchsorted(highest, seq, "right")
     behind = overtaken_by < np.arange(len(seq))
     lag = int((time - time[np.minimum(overtaken_by, len(seq) - 1)])[behind].max(initial=0))
-    return int(seq[0]), int(time[0]) + lag
+    return int(seq[0]), int(time[0]) + lag + int(known.round_trips.ns.max(initial=0))
 
 
 def _psns_of_reads(direction: Direction, up_to: int) -> int:

@@ -18,7 +18,7 @@ from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
 
 # An answer may take so many times what the slowest took.
-_SLOWER = 3
+_SLOWER = 1.5
 
 
 class Doubt(NamedTuple):

@@ -80,7 +80,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     fate = np.full(len(seq), ARRIVED, np.uint8)
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
-    again, lost_unseen, may_hide = requests["rtx"] if mrc else resent(requests, first), 0, False
+    again, lost_unseen, may_hide = requests["rtx"] if mrc else resent(requests, first, answers), 0, False
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]

@@ -20,6 +20,8 @@ _MARGIN = 2
 _USUALLY = 0.5
 # A requestor that sent nothing for so many times what is usual between two packets waited for something.
 _PAUSE = 8
+# It goes back so many times later than usual after a NAK when it had done so before without that being seen.
+_SLOW = 2
 
 
 class GoneBack(NamedTuple):
@@ -42,7 +44,7 @@ def gone_back(
 ) -> GoneBack:
     """`requests` in order of PSN, then time. `behind`: some may have been lost before they came here."""
     order = np.lexsort((requests["number"], requests["time"]))
-    again = resent(requests, first)
+    again = resent(requests, first, answers)
     found = GoneBack(
         np.zeros(len(requests), np.bool_),
         np.zeros(len(requests), np.bool_),
@@ -65,6 +67,7 @@ def gone_back(
     silent, usual = _silent(requests, acks), int(np.median(np.diff(time))) if len(time) > 1 else 0
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
+    reactions: list[int] = []
     unseen, pass_begin, next_head = 0, -int(NEVER), -1
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -74,6 +77,8 @@ def gone_back(
         named = naks[nak] if nak >= 0 and naks["time"][nak] >= last_begin else None
         if named is not None:
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
+            if not refused:
+                reactions.append(int(time[begin] - named["time"]))
             # The answer and what is sent again may have one time stamp.
             at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
             if at >= 0 and (requests["time"][at] >= last_begin or last_head > psn):
@@ -88,7 +93,14 @@ def gone_back(
         told = not behind or edge >= highest[begin - 1]
         stalled = begin > 0 and int(time[begin] - time[begin - 1]) > _PAUSE * usual
         run = _Run(
-            seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told, head, stalled
+            seq[begin:end],
+            time[begin:end],
+            int(highest[begin - 1]) if begin else -1,
+            until,
+            told,
+            head,
+            stalled,
+            at_receiver,
         )
         latest = _last_before(requests, head, int(time[begin]) - 1)
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
@@ -105,9 +117,10 @@ def gone_back(
         elif not at_receiver:
             # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
             found.lost[at] = True
-    reactions = (time[begins] - naks["time"][nak_at])[nak_at >= 0]
-    trip = int(np.median(reactions)) if len(reactions) else 0
-    return found._replace(lost_unseen=unseen, may_hide=behind and _may_hide(requests[order], max(trip, usual)))
+    trip = int(np.median(reactions)) if reactions else 0
+    slow = any(each > _SLOW * max(trip, usual) for each in reactions)
+    may_hide = behind and (slow or _may_hide(requests[order], max(trip, usual)))
+    return found._replace(lost_unseen=unseen, may_hide=may_hide)
 
 
 def _may_hide(requests: Rows, usual: int) -> bool:
@@ -135,6 +148,7 @@ class _Run(NamedTuple):
     # Where the requestor went back to, and whether it had sent nothing for long.
     head: int
     stalled: bool
+    at_receiver: bool
 
 
 class _Cause(NamedTuple):
@@ -151,7 +165,8 @@ def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, silent: I6
     head, begin = run.head, int(run.time[0])
     # Nine tenths of a round trip and a quarter more.
     longest = soonest * 5 // 4
-    at = int(np.searchsorted(acks["time"], begin, "right"))
+    # At the sender what comes at the same time was there before; at the receiver it is the answer.
+    at = int(np.searchsorted(acks["time"], begin, "left" if run.at_receiver else "right"))
     while at < len(acks) and acks["time"][at] < run.until:
         covered, when = int(acks["cack"][at]), int(acks["time"][at])
         at += 1
@@ -203,14 +218,17 @@ def _soonest(requests: Rows, acks: Rows) -> int:
     return int(took.min()) * 9 // 10 if len(took) else 0
 
 
-def resent(requests: Rows, first: Bools) -> Bools:
+def resent(requests: Rows, first: Bools, answers: Rows) -> Bools:
     """Which RC requests, in order of PSN, then time, were sent before: their PSN was seen before, or they are behind a
-    higher one among others that are and of which one was. (A lone one behind was overtaken, or written late.)"""
+    higher one among others that are and of which one was, or which a NAK had named. (A lone one behind was overtaken,
+    or written late.)"""
     order = np.lexsort((requests["number"], requests["time"]))
     seq, again = requests["seq"][order], ~first[order]
     if not len(seq):
         return again
     behind = again | (seq < np.maximum.accumulate(seq))
+    naks = answers[answers["kind"] == NAK]
+    again |= behind & np.isin(seq, naks["cack"] + 1)
     run = np.cumsum(np.append(True, behind[1:] != behind[:-1]))
     found = np.zeros(len(seq), np.bool_)
     found[order] = again | (behind & (np.bincount(run, again)[run] > 0))

@@ -26,7 +26,8 @@ _BEGINNING = 3
 def placed(requests: Rows, answers: Rows, copies: Copies, mrc: bool) -> tuple[Rows, Rows]:
     """Both in order of the time at which the place near the requestor saw them, or would have."""
     there, back = copies.there, copies.back
-    if there is None or back is None:
+    if there is None or back is None or not copies.of_two_places:
+        requests["lone"] = answers["lone"] = False
         return requests, answers
     if there.far:
         far, far_back = np.isin(requests["hop"], list(there.far)), np.isin(answers["hop"], list(back.far))
@@ -51,6 +52,11 @@ def _place_answered(requests: Rows, answers: Rows, there: Apart, back: Apart, mr
     order = np.lexsort((requests["time"], requests["seq"]))
     index, places = triggering(requests[order], answers) if mrc else asking(requests[order], answers)
     index = order[index]
+    if mrc:
+        # What nothing in the file triggered: at the far place at the latest.
+        unknown = answers["lone"].copy()
+        unknown[places] = False
+        answers["time"][unknown] += back.usual
     some, replies = requests[index], answers[places]
     took = replies["time"] - some["time"]
     alone, alone_back = some["lone"], replies["lone"]
@@ -104,10 +110,10 @@ def _distance(others: Rows, seq: I64, time: I64, mrc: bool) -> I64:
     return total
 
 
-def is_in_order(requests: Rows, answers: Rows, there: Apart) -> bool:
-    """Whether the requests of RC, put together from two places, are what a requestor sends: in order of PSN until it
+def is_in_order(requests: Rows, answers: Rows, apart_ns: int) -> bool:
+    """Whether the requests of RC, at the sender or put together from two places `apart_ns`, are what a requestor sends: in order of PSN until it
     goes back to what is not acknowledged. If not, the capture lacks packets, or copies were taken for others."""
-    begin = requests["time"][0] + _BEGINNING * abs(there.usual) if len(requests) else 0
+    begin = requests["time"][0] + _BEGINNING * abs(apart_ns) if len(requests) else 0
     requests = requests[requests["time"] > begin]
     seq, time = requests["seq"], requests["time"]
     if len(seq) < 2 or not len(answers):
