@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from typing import NamedTuple
 
 from analyzing import analysis_of
 from drawn_captures import Drawn
@@ -36,14 +37,36 @@ _FOLLOW = {
 
 def wrongs(made: Drawn) -> list[str]:
     """What the analysis says that is not so."""
+    return judged(made).wrong
+
+
+class Judged(NamedTuple):
+    """What an analysis says of a drawn capture: what is `wrong`, which figures it leaves open though the place of the
+    capture would show them (`unknown`), and whether it `found` the fault (None where the file does not show one)."""
+
+    wrong: list[str]
+    unknown: list[str]
+    found: bool | None
+
+
+def judged(made: Drawn) -> Judged:
     analysis = analysis_of(made.capture)
     if len(analysis.directions) != 1:
-        return [f"directions: {len(analysis.directions)}"]
-    figures = analysis.directions[0].figures
+        return Judged([f"directions: {len(analysis.directions)}"], [], None)
+    figures, said_findings = analysis.directions[0].figures, findings(analysis)
     said = _Said(made, analysis, figures)
     said.check()
-    said.check_findings(findings(analysis))
-    return said.wrong
+    said.check_findings(said_findings)
+    return Judged(said.wrong, _unknown(made, figures), _found_fault(made, said_findings))
+
+
+def _unknown(made: Drawn, figures: DirectionFigures) -> list[str]:
+    names = ["packets", "retransmissions", "spurious_retransmissions"]
+    names += ["lost"] if made.draw.place != "receiver" else []
+    names += ["missing_before_capture"] if made.draw.place in ("receiver", "middle") else []
+    names += ["lost_behind_capture"] if made.draw.place == "receiver" else []
+    unknown = [name for name in names if getattr(figures, name) is None]
+    return unknown + (["lost"] if figures.lost_unsure and "lost" not in unknown else [])
 
 
 class _Said:
@@ -76,8 +99,8 @@ class _Said:
         # Where an answer was lost a single packet sent again looks as if it had been.
         guessed = self.draw.fault == "back-loss" and figures.capture_point != "receiver"
         if not guessed:
-            if figures.lost is not None:
-                self.between("lost", self.lost(), figures.lost, figures.lost + figures.lost_unsure)
+            if figures.lost is not None and not 0 <= self.lost() - figures.lost <= figures.lost_unsure:
+                self.wrong.append(f"lost: {figures.lost} and {figures.lost_unsure} unsure, truly {self.lost()}")
             spurious = self.spurious(True), self.spurious(False) + figures.lost_unsure
             # What is not known to be lost may have arrived.
             self.between("spurious", figures.spurious_retransmissions, spurious[0] - figures.lost_unsure, spurious[1])
@@ -210,7 +233,7 @@ _NAMES = {
 _FEWEST_LOST = 8
 
 
-def found_fault(made: Drawn) -> bool | None:
+def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
     """Whether a finding names the fault that was drawn; None where there was none, or the file does not show it."""
     draw = made.draw
     in_file = {id(each.packet) for each in made.sightings}
@@ -227,4 +250,4 @@ def found_fault(made: Drawn) -> bool | None:
         lost < _FEWEST_LOST or not in_file or (draw.fault != "loss" and len(draw.paths) < 2)
     ):
         return None
-    return bool(_NAMES[draw.fault] & {each.kind for each in findings(analysis_of(made.capture))})
+    return bool(_NAMES[draw.fault] & {each.kind for each in said})

@@ -42,8 +42,8 @@ def capture() -> Crafted:
     crafted.sack(410 * US, 17, 17, B)
     crafted.data(600 * US, 18, B, rtx=True)
     crafted.sack(601 * US, 18, 18, A)
-    # Much later than any answer came: what became of the others is settled.
-    crafted.sack(3000 * US, 18, 18, A)
+    # Later than any answer came to what it is about: the fate of the others is settled.
+    crafted.ack(900 * US, 18)
     return crafted
 
 

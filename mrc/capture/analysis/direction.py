@@ -118,7 +118,8 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
     elif not flow.mrc and point.side == SENDER and figures.lost and not is_in_order(requests, answers, 0):
-        figures.lost, figures.loss_share, figures.lost_unsure = None, None, figures.lost
+        figures.lost_unsure = figures.lost
+        figures.lost = figures.loss_share = None
     if coarse or ahead_ns:
         _forget_round_trips(figures, coarse)
     return direction

@@ -111,8 +111,9 @@ def _distance(others: Rows, seq: I64, time: I64, mrc: bool) -> I64:
 
 
 def is_in_order(requests: Rows, answers: Rows, apart_ns: int) -> bool:
-    """Whether the requests of RC, at the sender or put together from two places `apart_ns`, are what a requestor sends: in order of PSN until it
-    goes back to what is not acknowledged. If not, the capture lacks packets, or copies were taken for others."""
+    """Whether the requests of RC, at the sender or put together from two places `apart_ns`, are what a requestor sends:
+    in order of PSN until it goes back to what is not acknowledged. If not, the capture lacks packets, or copies were
+    taken for others."""
     begin = requests["time"][0] + _BEGINNING * abs(apart_ns) if len(requests) else 0
     requests = requests[requests["time"] > begin]
     seq, time = requests["seq"], requests["time"]
