@@ -305,7 +305,8 @@ def _count_answers(direction: Direction, flow: Flow) -> None:
 def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
     """The PSN from which on a capture that began in the middle of a flow can have all of them: that of the earliest
     first transmission. (What is sent again later may have been sent first before the capture began.) And until when
-    packets that others overtook came: what was acknowledged by then may have been sent before the capture began."""
+    packets that others overtook came: what was acknowledged by then may have been sent before the capture began, as may
+    as many PSNs as one packet is behind another."""
     firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
     if not len(firsts):
         return int(NEVER), 0
@@ -320,7 +321,8 @@ def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
     overtaken_by = np.searchsorted(highest, seq, "right")
     behind = overtaken_by < np.arange(len(seq))
     lag = int((time - time[np.minimum(overtaken_by, len(seq) - 1)])[behind].max(initial=0))
-    return int(seq[0]), int(time[0]) + lag + int(known.round_trips.ns.max(initial=0))
+    depth = int((highest - seq).max())
+    return int(seq[0]) + depth, int(time[0]) + lag + int(known.round_trips.ns.max(initial=0))
 
 
 def _psns_of_reads(direction: Direction, up_to: int) -> int:
