@@ -91,7 +91,10 @@ def _place_in_order(requests: Rows, there: Apart, mrc: bool) -> None:
     seq, time = requests["seq"][rows], requests["time"][rows]
     gaps = there.gaps(requests["ev"][rows])
     here, moved = _distance(others, seq, time, mrc), _distance(others, seq, time - gaps, mrc)
-    requests["time"][rows[moved < here]] -= gaps[moved < here]
+    # At the beginning of the file nothing stands before: one that is not followed by the next PSN is of the far place.
+    first = time < requests["time"][0] + np.abs(gaps)
+    earlier = (moved < here) | (first & (moved == here) & (here > 2))
+    requests["time"][rows[earlier]] -= gaps[earlier]
 
 
 def _distance(others: Rows, seq: I64, time: I64, mrc: bool) -> I64:
