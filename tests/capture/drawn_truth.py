@@ -106,7 +106,11 @@ class _Said:
             self.between("spurious", figures.spurious_retransmissions, spurious[0] - figures.lost_unsure, spurious[1])
         if figures.capture_point == "receiver":
             again = self.sent_again()
-            behind = sum(packet.lost == HOST and id(packet) in again for packet in requests)
+            # Of RC those that the requestor went back for.
+            behind = sum(
+                packet.lost == HOST and id(packet) in again and bool(packet.fields.get("needed", packet.kind == "data"))
+                for packet in requests
+            )
             self.equal("lost_behind_capture", figures.lost_behind_capture, behind)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
         self.equal("not_captured", figures.not_captured, self.not_captured())

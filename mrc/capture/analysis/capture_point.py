@@ -121,7 +121,7 @@ def _nearer(answered: float, resent: float, answer: str, refusal: str) -> Captur
 
 
 def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | None:
-    """The quickest answer to a packet sent once that asks for one, and the quickest resend of what a NAK names."""
+    """The quickest answer to a packet sent once that asks for one, and the usual time from a NAK to the resend."""
     naks = answers[(answers["kind"] == NAK) & (answers["code"] == SEQUENCE_ERROR)]
     order = np.lexsort((requests["time"], requests["seq"]))
     index, places = asking(requests[order], answers)
@@ -132,10 +132,16 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
     # Where everything is there twice a request may stand before the NAK that it follows.
     begins = np.searchsorted(requests["time"], naks["time"] - LEAST_TOLERANCE_NS, "left")
     after = np.minimum(begins, len(requests) - 1)
+    resent = np.ones(len(requests), np.bool_)
+    resent[np.unique(requests["seq"], return_index=True)[1]] = False
     # What goes on at once with another packet was not stopped by the NAK.
     named = [
         max(0, int(requests["time"][begin:][at[0]] - one["time"]))
         for one, begin in zip(naks, after.tolist(), strict=True)
-        if len(at := np.flatnonzero(requests["seq"][begin : begin + _SOON] == one["cack"] + 1))
+        if len(
+            at := np.flatnonzero(
+                (requests["seq"][begin : begin + _SOON] == one["cack"] + 1) & resent[begin : begin + _SOON]
+            )
+        )
     ]
-    return (float(took.min()), float(min(named))) if named else None
+    return (float(took.min()), float(np.median(named))) if named else None

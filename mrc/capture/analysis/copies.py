@@ -70,7 +70,8 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     copies = sum(each.dropped for each in (requests_once, answers_once, probes_once, notices_once)) - duplicates
     flow.requests, flow.answers = [requests_once.rows], [answers_once.rows]
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
-    flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near))
+    unclear = not flow.mrc and there.way is None and not apart and _are_doubled(there) and _are_doubled(back)
+    flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near), unclear)
     return window if copies else None
 
 
@@ -95,6 +96,11 @@ def _windows(
     if window is not None and window_back is None:
         window_back = back.window(0.0)
     return window, window_back, apart
+
+
+def _are_doubled(sightings: Sightings) -> bool:
+    """Whether most packets are there more than once."""
+    return len(np.unique(np.cumsum(~sightings.again)[sightings.at])) > MOST * max(1, sightings.packets)
 
 
 def _apart(there: Once, back: Once, near: _Nearest) -> tuple[Apart | None, Apart | None]:

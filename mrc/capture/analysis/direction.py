@@ -113,8 +113,8 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     figures.paths = _paths(direction, flow, bad, trimmed)
     figures.planes = _plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
-    if mixed_up and apart is not None:
-        _forget_transmissions(figures, bool(apart.far))
+    if mixed_up or flow.copies.is_unclear:
+        _forget_transmissions(figures)
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
     elif not flow.mrc and point.side == SENDER and figures.lost and not is_in_order(requests, answers, 0):
@@ -138,14 +138,14 @@ def _answers_ahead(requests: Rows, answers: Rows) -> int:
     return int(-took.min()) + 1 if len(took) >= _BELIEVED and np.median(took) < 0 else 0
 
 
-def _forget_transmissions(figures: DirectionFigures, places_are_known: bool) -> None:
+def _forget_transmissions(figures: DirectionFigures) -> None:
     """Which sightings are of one transmission is not certain."""
     figures.lost = figures.loss_share = None
     figures.retransmissions = figures.spurious_retransmissions = None
     for path in figures.paths:
         path.lost = path.loss_share = path.retransmissions = path.spurious_retransmissions = None
-    if not places_are_known:
-        figures.packets = figures.bytes = figures.payload_bytes = None
+    figures.packets = figures.bytes = figures.payload_bytes = None
+    figures.duplicates = 0
 
 
 def _forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:

@@ -59,6 +59,8 @@ class Copies:
     clock_offset_ns: int | None = None
     there: Apart | None = None
     back: Apart | None = None
+    # Answers are there more than once, and requests, but at no distance that leaves the requests in order.
+    is_unclear: bool = False
 
     @property
     def of_two_places(self) -> bool:
