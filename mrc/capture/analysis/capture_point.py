@@ -132,8 +132,8 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
     # Where everything is there twice a request may stand before the NAK that it follows.
     begins = np.searchsorted(requests["time"], naks["time"] - LEAST_TOLERANCE_NS, "left")
     after = np.minimum(begins, len(requests) - 1)
-    resent = np.ones(len(requests), np.bool_)
-    resent[np.unique(requests["seq"], return_index=True)[1]] = False
+    resent = np.zeros(len(requests), np.bool_)
+    resent[1:] = requests["seq"][1:] <= requests["seq"][:-1]
     # What goes on at once with another packet was not stopped by the NAK.
     named = [
         max(0, int(requests["time"][begin:][at[0]] - one["time"]))
@@ -144,4 +144,4 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
             )
         )
     ]
-    return (float(took.min()), float(np.median(named))) if named else None
+    return (float(took.min()), float(np.percentile(named, 25))) if named else None

@@ -225,7 +225,8 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     if figures.capture_point != SENDER and not figures.not_captured and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
-        figures.lost_behind_capture = None if figures.not_captured else int(known.are(LOST).sum())
+        behind_is_known = not figures.not_captured and not known.unsettled
+        figures.lost_behind_capture = int(known.are(LOST).sum()) if behind_is_known else None
     else:
         lost = direction.lost
         figures.lost, figures.lost_unsure = int(lost.sum()), int((known.are(LOST) & ~lost).sum())

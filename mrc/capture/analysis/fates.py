@@ -48,6 +48,8 @@ class Fates:
     lost_unseen: int
     # Of RC, behind the requestor: whether it may have gone back without that being seen.
     may_hide: bool
+    # Of RC at the receiver: how many that passed a timer sent again.
+    unsettled: int
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -80,7 +82,8 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     fate = np.full(len(seq), ARRIVED, np.uint8)
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
-    again, lost_unseen, may_hide = requests["rtx"] if mrc else resent(requests, first, answers), 0, False
+    again = requests["rtx"] if mrc else resent(requests, first, answers)
+    lost_unseen, may_hide, unsettled = 0, False, 0
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
@@ -89,7 +92,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             pending = (known.at[group] == NEVER) & (len(answers) > 0 and not at_receiver)
             fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
             found[gone.by_nak] = BY_NACK
-            lost_unseen, may_hide = gone.lost_unseen, gone.may_hide
+            lost_unseen, may_hide, unsettled = gone.lost_unseen, gone.may_hide, gone.unsettled
         elif at_receiver:
             fate[:] = _at_receiver(requests, known, group, first, noticed, answers)
         else:
@@ -98,7 +101,9 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0)
         if mrc:
             _why(fate, found, requests, known, group, noticed, answers)
-    return Fates(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide)
+    return Fates(
+        requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide, unsettled
+    )
 
 
 def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows) -> I64:

@@ -37,6 +37,8 @@ class GoneBack(NamedTuple):
     lost_unseen: int
     # Whether the requestor may have gone back without that being seen: to the very packet that was the next to come.
     may_hide: bool = False
+    # At the receiver: how many passed and were sent again by a timer. They were lost behind, or dropped behind a gap.
+    unsettled: int = 0
 
 
 def gone_back(
@@ -68,6 +70,7 @@ def gone_back(
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     reactions: list[int] = []
+    unsettled = 0
     unseen, pass_begin, next_head = 0, -int(NEVER), -1
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -114,13 +117,14 @@ def gone_back(
         at = _last_before(requests, cause.lost, int(time[begin]) - 1)
         if at < 0 or (requests["time"][at] < last_begin and last_head <= cause.lost):
             unseen += cause.lost >= earliest or last_begin > -int(NEVER)
-        elif not at_receiver:
-            # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
+        elif at_receiver:
+            unsettled += 1
+        else:
             found.lost[at] = True
     trip = int(np.median(reactions)) if reactions else 0
     slow = any(each > _SLOW * max(trip, usual) for each in reactions)
     may_hide = behind and (slow or _may_hide(requests[order], max(trip, usual)))
-    return found._replace(lost_unseen=unseen, may_hide=may_hide)
+    return found._replace(lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled)
 
 
 def _may_hide(requests: Rows, usual: int) -> bool:
