@@ -70,7 +70,8 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     copies = sum(each.dropped for each in (requests_once, answers_once, probes_once, notices_once)) - duplicates
     flow.requests, flow.answers = [requests_once.rows], [answers_once.rows]
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
-    unclear = not flow.mrc and there.way is None and not apart and _are_doubled(there) and _are_doubled(back)
+    more = 2 ** (len(apart) + 1)
+    unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
     flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near), unclear)
     return window if copies else None
 
@@ -83,7 +84,7 @@ def _windows(
     window, window_back = there.window(MOST), back.window(MOST)
     apart: list[Distance] = []
     if not mrc and there.way is None:
-        seen = float(np.median(np.bincount(np.cumsum(~back.again) - 1))) if len(answers) else 0.0
+        seen = _usual_sightings(back)
         moving = answers[answers["cack"] > -1 << 60]
         disorder = Disorder(moving["time"], np.maximum.accumulate(moving["cack"]))
         apart = distances(requests, _key(requests, requests["seq"]), disorder, seen)
@@ -98,9 +99,9 @@ def _windows(
     return window, window_back, apart
 
 
-def _are_doubled(sightings: Sightings) -> bool:
-    """Whether most packets are there more than once."""
-    return len(np.unique(np.cumsum(~sightings.again)[sightings.at])) > MOST * max(1, sightings.packets)
+def _usual_sightings(sightings: Sightings) -> float:
+    """How often most packets are in the file."""
+    return float(np.median(np.bincount(np.cumsum(~sightings.again) - 1))) if len(sightings.rows) else 0.0
 
 
 def _apart(there: Once, back: Once, near: _Nearest) -> tuple[Apart | None, Apart | None]:

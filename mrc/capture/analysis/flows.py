@@ -59,7 +59,7 @@ class Copies:
     clock_offset_ns: int | None = None
     there: Apart | None = None
     back: Apart | None = None
-    # Answers are there more than once, and requests, but at no distance that leaves the requests in order.
+    # Answers and requests are there more often than the distances found explain.
     is_unclear: bool = False
 
     @property
