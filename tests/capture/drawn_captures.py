@@ -73,7 +73,7 @@ def drawn(seed: int, *, transport: str = "", place: str = "", harm: str = "") ->
     planes, spines = chance.choice((1, 2)), chance.choice((2, 3, 4))
     paths = [ev_of(plane, spine) for spine in range(spines) for plane in range(planes)]
     fault = chance.choice(FAULTS)
-    if (transport == "mrc") == (fault in ("rnr", "timeouts")) or (
+    if (transport == "mrc" and fault in ("rnr", "timeouts")) or (
         transport == "rc" and fault in ("path", "plane", "dead", "slow")
     ):
         fault = "loss"

@@ -79,7 +79,8 @@ class RcFlow:
             if packet.fields["ackreq"]:
                 self._answer(now, psn, 0x1F)
         elif psn < self.expected:
-            packet.again = True
+            # What the network doubled is not sent again.
+            packet.again = packet.again or "came" not in packet.fields
             self._answer(now, self.expected - 1, 0x1F)
         elif not self.complained:
             self.complained = True
@@ -87,6 +88,7 @@ class RcFlow:
             self._answer(now, self.expected, SEQUENCE_ERROR)
         else:
             packet.fields["dropped"] = True
+        packet.fields["came"] = True
 
     def _answer(self, now: int, psn: int, syndrome: int) -> None:
         self.fabric.send(Packet(False, now, "ack", {"psn": psn, "syndrome": syndrome}), self._answered)

@@ -1,4 +1,4 @@
-"""Small captures whose truth is known, each of which was once explained wrongly (issue 33)."""
+"""Small captures whose truth is known, each once explained wrongly."""
 
 from __future__ import annotations
 

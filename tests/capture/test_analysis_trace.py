@@ -42,6 +42,8 @@ def capture() -> Crafted:
     crafted.sack(410 * US, 17, 17, B)
     crafted.data(600 * US, 18, B, rtx=True)
     crafted.sack(601 * US, 18, 18, A)
+    # Later than any answer came to what it is about: the fate of the others is settled.
+    crafted.ack(900 * US, 18)
     return crafted
 
 
@@ -168,10 +170,12 @@ def many(inferred: int, reported: int, duplicates: int | None = None) -> dict[st
     crafted, trace = Crafted(), CraftedTrace()
     trace.started([A, B])
     for index in range(inferred):
-        psn, at = 12 + index, index * 1000 * US
+        psn, at = 12 + 2 * index, index * 1000 * US
         crafted.data(at, psn, A)
+        crafted.data(at + 10 * US, psn + 1, B)
+        crafted.sack(at + 110 * US, psn - 1, psn + 1, B, received=(psn + 1,))
         crafted.data(at + 300 * US, psn, B, rtx=True)
-        crafted.sack(at + 400 * US, psn, psn, B, rtx=True)
+        crafted.sack(at + 400 * US, psn + 1, psn, B, rtx=True)
         if index < reported:
             trace.lost(at, psn, A, "hole")
         trace.resent(at, psn, B)

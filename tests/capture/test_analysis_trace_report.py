@@ -61,15 +61,15 @@ def test_without_traces_nothing_is_called_reported() -> None:
 
 
 def test_reported_states_lie_below_the_inferred_ones_on_the_capture_s_time() -> None:
-    """B is out from 125 to 415 us of 601: of 400 bins, number 84 to 275 wholly."""
+    """B is out from 125 to 415 us of 900: of 400 bins, number 56 to 183 wholly."""
     (one,) = data_of(page(sender_trace()))
     lanes = {lane["name"]: unpacked(lane["bad"], "u1") for lane in one["states"]}
     names = [lane["name"] for lane in one["states"] if f"0x{B:08x}" in lane["name"]]
     assert [name.rpartition(" ")[2] for name in names] == ["(inferred)", "(reported)"]
     reported = lanes[names[1]]
-    assert (reported[84:276] == 255).all()
-    assert (reported[:83] == 0).all()
-    assert (reported[277:] == 0).all()
+    assert (reported[56:184] == 255).all()
+    assert (reported[:55] == 0).all()
+    assert (reported[185:] == 0).all()
 
 
 @pytest.mark.parametrize("end_ns", [701_003, 1_234_567, 182_345_679])

@@ -7,8 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.analysis.fates import BY_HOLE, LOST, fates
-from mrc.capture.analysis.records import NACK, PROBE_ANSWER, SACK, Rows
+from mrc.capture.analysis.go_back import SEQUENCE_ERROR
+from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK, Rows
+from mrc.capture.analysis.round_trips import asking
 from mrc.capture.frames import I64
 
 SENDER, RECEIVER, MIDDLE, UNKNOWN = "sender", "receiver", "middle", "unknown"
@@ -17,6 +20,8 @@ _FRESH_HOP_LIMITS = (64, 128, 255)
 _NEARER = 3
 # Of so many losses this share has to be alike.
 _FEWEST, _NEARLY_ALL = 3, 0.9
+# Within so many packets a requestor goes back.
+_SOON = 256
 
 
 class CapturePoint(NamedTuple):
@@ -31,7 +36,9 @@ def capture_point(requests: Rows, answers: Rows) -> CapturePoint:
     found = _by_usids(requests["hop"] >> 8, answers["hop"] >> 8) or _by_hop_limit(
         requests["hop"] & 0xFF, answers["hop"] & 0xFF
     )
-    found = found or (_by_losses(requests, answers) if len(requests) and len(answers) else None)
+    if found is None and len(requests) and len(answers):
+        took = _reactions_of_rc(requests, answers)
+        found = _nearer(*took, "an answer", "a NAK") if took else _by_losses(requests, answers)
     return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets shows it")
 
 
@@ -98,8 +105,43 @@ def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
     if len(answered) < 3 or len(resent) < 3:
         return None
     # The quickest of them: a requestor may wait for what is only late.
-    receiver_us, sender_us = (float(np.percentile(each, 10)) / 1e3 for each in (answered, resent))
-    words = f"a SACK follows its packet after {receiver_us:.0f} us, a retransmission the SACK after {sender_us:.0f} us"
-    if sender_us * _NEARER < receiver_us:
+    receiver, sender = (float(np.percentile(each, 10)) for each in (answered, resent))
+    return _nearer(receiver, sender, "a SACK", "the SACK")
+
+
+def _nearer(answered: float, resent: float, answer: str, refusal: str) -> CapturePoint | None:
+    """By nanoseconds from a packet to its answer, and from what shows a loss to the retransmission."""
+    words = (
+        f"{answer} follows its packet after {answered / 1e3:.0f} us, a retransmission {refusal} after "
+        f"{resent / 1e3:.0f} us"
+    )
+    if resent * _NEARER < answered:
         return CapturePoint(SENDER, words)
-    return CapturePoint(RECEIVER, words) if receiver_us * _NEARER < sender_us else None
+    return CapturePoint(RECEIVER, words) if answered * _NEARER < resent else None
+
+
+def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | None:
+    """The quickest answer to a packet sent once that asks for one, and the usual time from a NAK to the resend."""
+    naks = answers[(answers["kind"] == NAK) & (answers["code"] == SEQUENCE_ERROR)]
+    order = np.lexsort((requests["time"], requests["seq"]))
+    index, places = asking(requests[order], answers)
+    took = answers["time"][places] - requests["time"][order[index]]
+    took = took[took >= 0]
+    if not len(naks) or not len(took) or (answers["kind"] == SACK).any():
+        return None
+    # Where everything is there twice a request may stand before the NAK that it follows.
+    begins = np.searchsorted(requests["time"], naks["time"] - LEAST_TOLERANCE_NS, "left")
+    after = np.minimum(begins, len(requests) - 1)
+    resent = np.zeros(len(requests), np.bool_)
+    resent[1:] = requests["seq"][1:] <= requests["seq"][:-1]
+    # What goes on at once with another packet was not stopped by the NAK.
+    named = [
+        max(0, int(requests["time"][begin:][at[0]] - one["time"]))
+        for one, begin in zip(naks, after.tolist(), strict=True)
+        if len(
+            at := np.flatnonzero(
+                (requests["seq"][begin : begin + _SOON] == one["cack"] + 1) & resent[begin : begin + _SOON]
+            )
+        )
+    ]
+    return (float(took.min()), float(np.percentile(named, 25))) if named else None

@@ -12,137 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, MOST_WINDOWS, Way, Window
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.flows import Copies, Flow, Pair
+from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
 from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, PROBE_ROW, REQUEST_ROW, Rows
+from mrc.capture.analysis.sightings import MOST, Once, Sightings
 from mrc.capture.frames import I64, Bools
 
-# From this share of packets seen twice on it is the capture that doubles them, and not the network here and there.
-_MOST = 0.5
 # Twins this close in a flow whose answers are doubled too; further apart they may be a timer's work.
 _NEAR_NS = 1_000_000
-# PSNs this close one after the other belong to a run, although the capture may lack some between.
-_RUN = 5
 # A flow with fewer twins does not show by itself how far copies are apart.
 _FEWEST = 3
-
-
-class _Sightings:
-    """The rows of one kind of a flow, sorted by packet; `again` are those that follow one of the same packet, `gap`
-    and `moved` compare such a row with the one before. `sole`: only one such packet can have been sent.
-
-    Where hop limits tell two places apart, rows of the place further along are compared as if they had been seen at the
-    other: earlier by what the way and the two clocks make of it (`way`)."""
-
-    def __init__(self, rows: Rows, key: I64, sole: Bools | None = None) -> None:
-        self.rows = rows
-        self.order = np.argsort(key, kind="stable")
-        self.way = Way.of(rows["hop"], rows["time"], key, self.order, sole)
-        time = rows["time"]
-        if self.way is not None:
-            time = time - self.way.middle * self.way.far
-            self.order = np.lexsort((time, key))
-        key = key[self.order]
-        self.again = np.zeros(len(rows), np.bool_)
-        self.again[1:] = key[1:] == key[:-1]
-        self.at = np.flatnonzero(self.again)
-        now, before = self.order[self.at], self.order[self.at - 1]
-        self.time = time
-        self.gap = time[now] - time[before]
-        self.moved = rows["hop"][now] != rows["hop"][before]
-        self.sole = np.zeros(len(self.at), np.bool_) if sole is None else sole[now]
-        self.packets = len(rows) - len(self.at)
-
-    def window(self, least_doubled: float) -> Window | None:
-        """The distance of copies at one place, or at places that look alike: where that many packets have one and most
-        of the distances are alike."""
-        gap, packet, sole = self._gaps_at_one_place()
-        twice = len(np.unique(packet)) / self.packets if self.packets else 0.0
-        if sole.any():
-            gap = gap[sole]
-        if not len(gap) or twice < least_doubled:
-            return None
-        # Of packets that may be sent again a second distance would be that of their retransmissions.
-        window = Window.of(gap, MOST_WINDOWS if sole.any() else 1)
-        alike = len(np.unique(packet[window.has(gap)])) if not sole.any() else self.packets
-        return window if alike >= _MOST * self.packets else None
-
-    def _gaps_at_one_place(self) -> tuple[I64, I64, Bools]:
-        """Between each sighting and the next of the same packet with the same hop limit; which packet, and whether it
-        can have been sent once only."""
-        packet = np.cumsum(~self.again) - 1
-        sole = np.zeros(len(packet), np.bool_)
-        sole[self.at] = self.sole
-        order, hop = self.order, self.rows["hop"][self.order]
-        if self.moved.any():
-            by_place = np.lexsort((self.time[order], hop, packet))
-            order, hop, packet, sole = order[by_place], hop[by_place], packet[by_place], sole[by_place]
-        same = (packet[1:] == packet[:-1]) & (hop[1:] == hop[:-1])
-        gap = self.time[order[1:]] - self.time[order[:-1]]
-        return gap[same], packet[1:][same], (sole[1:] | sole[:-1])[same]
-
-    def interleaved(self) -> bool:
-        """Whether many second sightings stand between two of packets not seen before, the one ahead a different packet:
-        a sender that goes back sends nothing new meanwhile."""
-        second, alone = self._alone()
-        apart = alone[1:-1] & (self.rows["seq"][1:-1] != self.rows["seq"][:-2])
-        return 4 * int(apart.sum()) >= int(second.sum())
-
-    def _alone(self) -> tuple[Bools, Bools]:
-        """By row: the second sightings, and those that stand between two rows that are none."""
-        second = self.again[np.argsort(self.order, kind="stable")]
-        beside = np.zeros(len(second) + 2, np.bool_)
-        beside[1:-1] = second
-        return second, second & ~beside[:-2] & ~beside[2:]
-
-    def sooner_than(self, soonest: int) -> Bools:
-        """Which of `at` come sooner than anybody can have sent them again: alone, and not in a run of PSNs, for of what
-        is behind a packet gone back to some was sent just before."""
-        seq = self.rows["seq"]
-        at = self.order[self.at]
-        ahead = seq[at] - seq[np.maximum(at - 1, 0)]
-        behind = seq[np.minimum(at + 1, len(seq) - 1)] - seq[at]
-        in_run = ((ahead > 0) & (ahead < _RUN)) | ((behind > 0) & (behind < _RUN) & (ahead != 0))
-        found: Bools = (self.gap < soonest) & self._alone()[1][at] & ~in_run
-        return found
-
-    def copies(self, window: Window | None) -> Bools:
-        """Which of `at` repeat a sighting: of a sole packet all, of others by place or by distance."""
-        found: Bools = self.sole.copy()
-        found |= self.moved & (np.abs(self.gap) <= self.way.tolerance if self.way else True)
-        if window is not None:
-            found |= ~self.moved & window.has(self.gap)
-        # Of three sightings and more, of what may have been sent twice, neighbours in time need not be the pairs.
-        begins = np.flatnonzero(~self.again)
-        sizes = np.diff(np.append(begins, len(self.rows)))
-        group = np.cumsum(~self.again)[self.at] - 1
-        several = (sizes[group] > 2) & ~self.sole
-        for number in np.unique(group[several]).tolist():
-            rows = self.order[begins[number] : begins[number] + sizes[number]]
-            first = int(np.searchsorted(self.at, begins[number] + 1))
-            found[first : first + len(rows) - 1] = self._repeats(rows, window)
-        return found
-
-    def _repeats(self, rows: I64, window: Window | None) -> list[bool]:
-        """For each sighting of one packet but the first, in order of time: whether its transmission was seen before."""
-        seen: list[dict[int, tuple[int, int]]] = []
-        repeats: list[bool] = []
-        for time, hop in zip(self.time[rows].tolist(), self.rows["hop"][rows].tolist(), strict=True):
-            known = next((places for places in seen if self._fits(places, time, hop, window)), None)
-            repeats.append(known is not None)
-            if known is None:
-                known = {}
-                seen.append(known)
-            known[hop] = time, known.get(hop, (0, 0))[1] + 1
-        return repeats[1:]
-
-    def _fits(self, places: dict[int, tuple[int, int]], time: int, hop: int, window: Window | None) -> bool:
-        """Whether a sighting can be of the transmission seen at these places: hop limit to time and number."""
-        if hop in places:
-            last, count = places[hop]
-            full = window is None or count >= 2 * len(window.middles)
-            return window is not None and not full and bool(window.has(np.array([time - last]))[0])
-        return self.way is None or abs(time - max(last for last, _ in places.values())) <= self.way.tolerance
 
 
 def remove_copies(flows: list[Flow]) -> None:
@@ -157,57 +37,83 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     """The distance of copies in this flow, None where it has none; `usual` is that of others."""
     requests, answers = joined(flow.requests, REQUEST_ROW), joined(flow.answers, ANSWER_ROW)
     probes, notices = joined(flow.probes, PROBE_ROW), joined(flow.congestion_notifications, PROBE_ROW)
-    there = _Sightings(requests, _key(requests, requests["seq"]), flow.mrc & ~requests["rtx"])
-    back = _Sightings(answers, _key(answers, answers["trigger"]))
-    asking = _Sightings(probes, _key(probes, probes["probe_id"]))
-    noticing = _Sightings(notices, _key(notices, notices["probe_id"]))
-    window, window_back = there.window(_MOST), back.window(_MOST)
-    soonest = 0
-    if window is not None and not there.sole.any():
-        together = window_back is not None and max(window.middle, window_back.middle) < _NEAR_NS
-        soonest = _soonest_answer(requests, answers)
-        if there.way is not None:
-            # What one place has twice comes from one queue; a go-back takes a round trip.
-            doubled = window.middle < LEAST_TOLERANCE_NS
-        else:
-            doubled = together or window.middle < soonest or there.interleaved()
-        if len(there.at) < _FEWEST or not doubled:
-            window = None
-    if window is not None and window_back is None:
-        window_back = back.window(0.0)
+    # A first transmission, and what carries the time at which it was sent, is one of its kind.
+    sole = flow.mrc & (~requests["rtx"] | requests["stamped"])
+    there = Sightings(requests, _key(requests, requests["seq"]), sole)
+    back = Sightings(answers, _key(answers, answers["trigger"]))
+    asking = Sightings(probes, _key(probes, probes["probe_id"]))
+    noticing = Sightings(notices, _key(notices, notices["probe_id"]))
+    window, window_back, apart = _windows(there, back, requests, answers, flow.mrc)
     if len(there.at) < _FEWEST:
         window = window or usual
     if len(back.at) < _FEWEST:
         window_back = window_back or window or usual
-    drop = there.copies(window)
+    sent = there.transmissions(window, apart)
+    drop = ~firsts(sent)[there.at]
     lone = _doubled_here_and_there(there, drop) if window is None else np.zeros(len(drop), np.bool_)
-    if window is None and (~drop).any():
+    if window is None and there.way is None and (~drop).any():
         # Sooner than any answer can have come nobody sends again.
-        soon = ~drop & there.sooner_than(soonest or _soonest_answer(requests, answers))
+        soon = ~drop & there.sooner_than(_soonest_answer(requests, answers))
+        sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
-    drop_back = back.copies(window_back)
-    near = _nearest(there, drop, back, drop_back)
-    requests, copies = _without(there, drop, last=near.last_of_requests, high=True)
-    answers, answer_copies = _without(back, drop_back, last=near.last_of_answers, high=False)
-    probes, probe_copies = _without(asking, asking.copies(window or window_back), last=near.last_of_requests, high=True)
+    sent_back = back.transmissions(window_back)
+    near = _nearest(there, sent, back, sent_back)
+    requests_once = Once(there, sent, last=near.last_of_requests, high=True)
+    answers_once = Once(back, sent_back, last=near.last_of_answers, high=False)
+    probes_once = Once(asking, asking.transmissions(window or window_back), last=near.last_of_requests, high=True)
+    notices_once = Once(noticing, noticing.transmissions(window_back or window), last=near.last_of_answers, high=False)
     if flow.bad:
         bad = joined(flow.bad, REQUEST_ROW)
-        again = _Sightings(bad, _key(bad, bad["seq"]), np.full(len(bad), flow.mrc))
-        flow.bad = [_without(again, again.copies(window), last=False, high=True)[0]]
-    notices, notice_copies = _without(
-        noticing, noticing.copies(window_back or window), last=near.last_of_answers, high=False
-    )
+        again = Sightings(bad, _key(bad, bad["seq"]), np.full(len(bad), flow.mrc))
+        flow.bad = [Once(again, again.transmissions(window), last=False, high=True).rows]
     duplicates = int(lone.sum())
-    copies += answer_copies + probe_copies + notice_copies - duplicates
-    if near.clock_offset_ns is not None and near.far_hops:
-        # Seen at the far place only: in the time of the near one.
-        for rows, hops in ((requests, near.far_hops[0]), (answers, near.far_hops[1])):
-            rows["time"][np.isin(rows["hop"], list(hops))] -= near.clock_offset_ns
-        requests, answers = joined([requests], REQUEST_ROW), joined([answers], ANSWER_ROW)
-    flow.requests, flow.answers = [requests], [answers]
-    flow.copies = Copies(copies, duplicates, near.clock_offset_ns)
-    flow.probes, flow.congestion_notifications = [probes], [notices]
+    copies = sum(each.dropped for each in (requests_once, answers_once, probes_once, notices_once)) - duplicates
+    flow.requests, flow.answers = [requests_once.rows], [answers_once.rows]
+    flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
+    more = 2 ** (len(apart) + 1)
+    unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
+    flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near), unclear)
     return window if copies else None
+
+
+def _windows(
+    there: Sightings, back: Sightings, requests: Rows, answers: Rows, mrc: bool
+) -> tuple[Window | None, Window | None, list[Distance]]:
+    """The distance of copies of requests and of answers; and of RC requests, where no hop limit tells the places apart,
+    the distances of one after the other."""
+    window, window_back = there.window(MOST), back.window(MOST)
+    apart: list[Distance] = []
+    if not mrc and there.way is None:
+        seen = _usual_sightings(back)
+        moving = answers[answers["cack"] > -1 << 60]
+        disorder = Disorder(moving["time"], np.maximum.accumulate(moving["cack"]))
+        apart = distances(requests, _key(requests, requests["seq"]), disorder, seen)
+        window = apart[0].window if apart else None
+    elif (
+        window is not None and not there.sole.any() and (len(there.at) < _FEWEST or window.middle >= LEAST_TOLERANCE_NS)
+    ):
+        # What one place has twice comes from one queue; a go-back takes a round trip.
+        window = None
+    if window is not None and window_back is None:
+        window_back = back.window(0.0)
+    return window, window_back, apart
+
+
+def _usual_sightings(sightings: Sightings) -> float:
+    """How often most packets are in the file."""
+    return float(np.median(np.bincount(np.cumsum(~sightings.again) - 1))) if len(sightings.rows) else 0.0
+
+
+def _apart(there: Once, back: Once, near: _Nearest) -> tuple[Apart | None, Apart | None]:
+    """How much later the far place saw requests, and how much earlier answers, than the near one."""
+    if near.far_hops is None:
+        return Apart.of(there.ev, there.gap), Apart.of(back.ev, -back.gap)
+    far, far_back = near.far_hops
+    at, at_back = np.isin(there.hop, list(far)), np.isin(back.hop, list(far_back))
+    return (
+        Apart.of(there.ev[at], there.gap[at], frozenset(far)),
+        Apart.of(back.ev[at_back], -back.gap[at_back], frozenset(far_back)),
+    )
 
 
 def joined(parts: list[Rows], row: np.dtype[np.void]) -> Rows:
@@ -225,7 +131,7 @@ def _key(rows: Rows, seq: I64) -> I64:
     return key
 
 
-def _doubled_here_and_there(sightings: _Sightings, drop: Bools) -> Bools:
+def _doubled_here_and_there(sightings: Sightings, drop: Bools) -> Bools:
     """Which of the sightings dropped stand alone: on their addresses most packets were seen once, at this place."""
     here: Bools = drop & ~sightings.moved
     if not here.any():
@@ -233,7 +139,7 @@ def _doubled_here_and_there(sightings: _Sightings, drop: Bools) -> Bools:
     pair = sightings.rows["pair"]
     twice = np.bincount(pair[sightings.order[sightings.at[here]]], minlength=int(pair.max()) + 1)
     packets = np.bincount(pair[sightings.order[~sightings.again]], minlength=len(twice))
-    alone: Bools = here & (twice < _MOST * packets)[pair[sightings.order[sightings.at]]]
+    alone: Bools = here & (twice < MOST * packets)[pair[sightings.order[sightings.at]]]
     return alone
 
 
@@ -259,26 +165,29 @@ class _Nearest(NamedTuple):
     far_hops: tuple[set[int], set[int]] | None = None
 
 
-def _nearest(there: _Sightings, drop: Bools, back: _Sightings, drop_back: Bools) -> _Nearest:
+def _nearest(there: Sightings, sent: I64, back: Sightings, sent_back: I64) -> _Nearest:
     """By hop limits where these differ. Where they do not: the first sighting of a request and the last of an answer,
     unless an answer was seen before its request came to the second place. Then the clock of the second place is
     ahead by more than the way takes, and both were seen first at the same place: the requestor's, when requests are
     further apart than answers by twice the way."""
-    if not drop.any() or not drop_back.any():
+    seen, seen_back = _ends(there, sent), _ends(back, sent_back)
+    if not len(seen.first) or not len(seen_back.first):
         return _Nearest()
-    ahead, ahead_back = _signed_gaps(there, drop, True), _signed_gaps(back, drop_back, False)
+    ahead, ahead_back = _signed_gaps(there, seen, True), _signed_gaps(back, seen_back, False)
     if ahead is not None and ahead_back is not None:
         offset = int(np.median(ahead[0]) - np.median(ahead_back[0])) // 2
         apart = np.median(ahead[0]) < 0 or np.median(ahead_back[0]) < 0
         return _Nearest(clock_offset_ns=offset if apart else None, far_hops=(ahead[1], ahead_back[1]))
-    answers, second = back.rows, there.rows[there.order[there.at[drop]]]
+    answers, second = back.rows, there.rows[seen.last]
     triggers, first = np.unique(answers["trigger"], return_index=True)
     at = np.minimum(np.searchsorted(triggers, second["seq"]), len(triggers) - 1)
     of_these = triggers[at] == second["seq"]
-    early = answers["time"][first[at]][of_these] < second["time"][of_these]
-    if not len(early) or early.mean() <= _MOST:
+    # What one place has twice may stand behind its answer too.
+    early = answers["time"][first[at]][of_these] < second["time"][of_these] - LEAST_TOLERANCE_NS
+    if not len(early) or early.mean() <= MOST:
         return _Nearest()
-    gap, gap_back = float(np.median(there.gap[drop])), float(np.median(back.gap[drop_back]))
+    gap = float(np.median(second["time"] - there.rows["time"][seen.first]))
+    gap_back = float(np.median(answers["time"][seen_back.last] - answers["time"][seen_back.first]))
     at_sender = gap >= gap_back
     offset = int(gap + gap_back) // 2
     if offset < LEAST_TOLERANCE_NS:
@@ -287,40 +196,37 @@ def _nearest(there: _Sightings, drop: Bools, back: _Sightings, drop_back: Bools)
     return _Nearest(not at_sender, not at_sender, offset if at_sender else -offset)
 
 
-def _signed_gaps(sightings: _Sightings, drop: Bools, forward: bool) -> tuple[I64, set[int]] | None:
+class _Ends(NamedTuple):
+    """The first and the last sighting, by row, of transmissions seen more than once."""
+
+    first: I64
+    last: I64
+
+
+def _ends(sightings: Sightings, sent: I64) -> _Ends:
+    """By the times of the file."""
+    by_time = np.lexsort((sightings.order, sent))
+    fresh = np.append(True, sent[by_time][1:] != sent[by_time][:-1])[: len(sent)]
+    begins = np.flatnonzero(fresh)
+    ends = np.append(begins[1:], len(sent)) - 1 if len(begins) else begins
+    rows = sightings.order[by_time]
+    several = ends > begins
+    return _Ends(rows[begins[several]], rows[ends[several]])
+
+
+def _signed_gaps(sightings: Sightings, seen: _Ends, forward: bool) -> tuple[I64, set[int]] | None:
     """How much later each packet was seen at the place further along its way, and that place's hop limits; None where
     hop limits do not tell the places apart."""
-    these = drop & sightings.moved
-    if not these.any() or these.sum() < _MOST * drop.sum():
+    rows = sightings.rows
+    hop, hop_before = rows["hop"][seen.last], rows["hop"][seen.first]
+    moved = hop != hop_before
+    if not moved.any() or moved.sum() < MOST * len(moved):
         return None
-    now, before = sightings.order[sightings.at[these]], sightings.order[sightings.at[these] - 1]
-    hop, hop_before = sightings.rows["hop"][now], sightings.rows["hop"][before]
-    gap = sightings.rows["time"][now] - sightings.rows["time"][before]
+    gap = (rows["time"][seen.last] - rows["time"][seen.first])[moved]
+    hop, hop_before = hop[moved], hop_before[moved]
     later = hop < hop_before
-    far = np.where(later == forward, hop, hop_before)
-    near = np.where(later == forward, hop_before, hop)
+    far, near = np.where(later == forward, hop, hop_before), np.where(later == forward, hop_before, hop)
     return np.where(later, 1, -1) * gap, set(far.tolist()) - set(near.tolist())
-
-
-def _without(sightings: _Sightings, drop: Bools, *, last: bool, high: bool) -> tuple[Rows, int]:
-    """The rows with one sighting of each packet, and how many others there were. Of several the one with the most
-    (`high`) or the least of its way before it, else the `last` or first."""
-    rows, order = sightings.rows, sightings.order
-    if not drop.any():
-        return rows, 0
-    keep = np.ones(len(rows), np.bool_)
-    repeats = np.zeros(len(rows), np.bool_)
-    repeats[sightings.at[drop]] = True
-    # A transmission: a row that repeats none, and the repeats after it.
-    group = np.cumsum(~repeats) - 1
-    way = rows["hop"][order] * (-1 if high else 1)
-    when = np.arange(len(rows)) * (-1 if last else 1)
-    best = np.lexsort((when, way, group))
-    keep[:] = False
-    chosen = np.ones(len(rows), np.bool_)
-    chosen[1:] = group[best][1:] != group[best][:-1]
-    keep[order[best[chosen]]] = True
-    return rows[keep], int(drop.sum())
 
 
 def operations_once(found: dict[Pair, list[Rows]]) -> dict[Pair, Rows]:
@@ -330,7 +236,7 @@ def operations_once(found: dict[Pair, list[Rows]]) -> dict[Pair, Rows]:
     for pair, parts in found.items():
         rows = joined(parts, ENDPOINT_ROW)
         key = _key(rows, rows["request_id"].astype(np.int64) << 1 | rows["answers"])
-        sightings = _Sightings(rows, key)
+        sightings = Sightings(rows, key)
         near = Window((0,), (_NEAR_NS,))
-        once[pair], _ = _without(sightings, sightings.copies(near), last=False, high=True)
+        once[pair] = Once(sightings, sightings.transmissions(near), last=False, high=True).rows
     return once

@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, CapturePoint, capture_point
-from mrc.capture.analysis.fates import ARRIVED, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
+from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, UNKNOWN, CapturePoint, capture_point
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
+from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses
+from mrc.capture.analysis.fates import ARRIVED, BY_TIMER, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow
 from mrc.capture.analysis.path_states import PathHistory, ProbeFates, histories
+from mrc.capture.analysis.placing import is_in_order, placed
 from mrc.capture.analysis.probing import address_text, match_probes
 from mrc.capture.analysis.records import (
     ACK,
@@ -51,8 +54,14 @@ class Direction:
     histories: dict[int, PathHistory]
     probes: ProbeFates
     planes: dict[int, int | None]
+    doubt: Doubt
     # Times without a request while something was unacknowledged.
     stalls_ns: I64
+
+    @property
+    def lost(self) -> Bools:
+        """Which transmissions are known to be lost."""
+        return self.fates.are(LOST) & ~self.doubt.unsettled
 
     @property
     def weight(self) -> int:
@@ -67,15 +76,22 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     trimmed = requests[requests["trimmed"]]
     if len(trimmed):
         requests = requests[~requests["trimmed"]]
+    requests, answers = placed(requests, answers, flow.copies, flow.mrc)
+    apart = flow.copies.there
+    of_two = flow.copies.of_two_places and apart is not None
+    mixed_up = not flow.mrc and of_two and apart is not None and not is_in_order(requests, answers, apart.usual)
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
         answers["time"] += ahead_ns
     point = capture_point(requests, answers)
     at_receiver = point.side == RECEIVER
-    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver)
+    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=point.side in (RECEIVER, MIDDLE))
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = _planes(flow)
+    doubt = Doubt(np.zeros(len(requests), np.bool_), 0)
+    if flow.mrc and not at_receiver:
+        doubt = doubt_of_losses(known, answers)
     figures = DirectionFigures(
         source=_addresses(flow, 0),
         destination=_addresses(flow, 1),
@@ -91,12 +107,19 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
         bad_icrc_packets=len(bad),
     )
     spent = pace(requests, known.acknowledged)
-    direction = Direction(figures, requests, answers, known, history, matched, planes, spent.stalls_ns)
+    direction = Direction(figures, requests, answers, known, history, matched, planes, doubt, spent.stalls_ns)
     _count_answers(direction, flow)
-    _count_requests(direction, trimmed, spent)
+    _count_requests(direction, trimmed, spent, flow.copies.of_two_places)
     figures.paths = _paths(direction, flow, bad, trimmed)
     figures.planes = _plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
+    if mixed_up or flow.copies.is_unclear:
+        _forget_transmissions(figures)
+    elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
+        figures.retransmissions = figures.spurious_retransmissions = None
+    elif not flow.mrc and point.side == SENDER and figures.lost and not is_in_order(requests, answers, 0):
+        figures.lost_unsure = figures.lost
+        figures.lost = figures.loss_share = None
     if coarse or ahead_ns:
         _forget_round_trips(figures, coarse)
     return direction
@@ -113,6 +136,16 @@ def _answers_ahead(requests: Rows, answers: Rows) -> int:
     where = np.minimum(np.searchsorted(seqs, sacks["trigger"]), len(seqs) - 1)
     took = (sacks["time"] - first["time"][at[where]])[seqs[where] == sacks["trigger"]]
     return int(-took.min()) + 1 if len(took) >= _BELIEVED and np.median(took) < 0 else 0
+
+
+def _forget_transmissions(figures: DirectionFigures) -> None:
+    """Which sightings are of one transmission is not certain."""
+    figures.lost = figures.loss_share = None
+    figures.retransmissions = figures.spurious_retransmissions = None
+    for path in figures.paths:
+        path.lost = path.loss_share = path.retransmissions = path.spurious_retransmissions = None
+    figures.packets = figures.bytes = figures.payload_bytes = None
+    figures.duplicates = 0
 
 
 def _forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
@@ -166,7 +199,7 @@ def _planes(flow: Flow) -> dict[int, int | None]:
     return {ev: rank[seen.pair] for ev, seen in flow.paths.items()}
 
 
-def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
+def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places: bool) -> None:
     figures, requests, known = direction.figures, direction.requests, direction.fates
     at_receiver = figures.capture_point == RECEIVER
     ordered = known.requests
@@ -174,9 +207,9 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
     figures.bytes, figures.payload_bytes = int(requests["length"].sum()), int(requests["payload"].sum())
     again = known.again
     figures.retransmissions = int(again.sum())
+    figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
     figures.trimmed = int(known.are(TRIMMED).sum()) + (len(trimmed) if at_receiver else 0)
     figures.refused = int(known.are(REFUSED).sum())
-    figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
     if len(requests):
         figures.first_s, figures.last_s = float(requests["time"][0]) / 1e9, float(requests["time"][-1]) / 1e9
     delivered = known.are(ARRIVED)
@@ -188,16 +221,24 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
     # A capture that lacks packets may lack those that came before their retransmission too.
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
-    if figures.capture_point != SENDER and not figures.not_captured and not unsure:
+    unsure |= known.may_hide or (figures.transport == "mrc" and _may_come_later(direction, again))
+    if figures.capture_point != SENDER and not figures.not_captured and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
-        figures.lost_behind_capture = None if figures.not_captured else int(known.are(LOST).sum())
+        behind_is_known = not figures.not_captured and not known.unsettled
+        figures.lost_behind_capture = int(known.are(LOST).sum()) if behind_is_known else None
     else:
-        lost = known.are(LOST)
-        figures.lost = int(lost.sum())
-        if figures.transport == "rc" and figures.not_captured and figures.lost:
-            # What the requestor went back for may be among the packets that the capture lacks.
-            figures.lost = None
+        lost = direction.lost
+        figures.lost, figures.lost_unsure = int(lost.sum()), int((known.are(LOST) & ~lost).sum())
+        by_timer = bool((known.found[lost] == BY_TIMER).any())
+        # Of an unknown place: so soon a receiver's own answers come.
+        quick = len(known.round_trips.ns) > 0 and known.shortest_ns < LEAST_TOLERANCE_NS
+        answered_at_once = figures.capture_point == UNKNOWN and quick
+        unsure = figures.transport == "rc" and (figures.not_captured > 0 or (answered_at_once and by_timer))
+        if lost.any() and (unsure or (figures.not_captured and direction.doubt.late)):
+            # Of RC what the requestor went back for may be among the packets that the capture lacks; of MRC the answer
+            # that shows a packet to have come late.
+            figures.lost, figures.lost_unsure = None, int(known.are(LOST).sum())
         figures.loss_share = figures.lost / len(requests) if len(requests) and figures.lost is not None else None
         figures.lost_found_by = _named(("hole", "NACK", "timer"), known.found[lost])
     if figures.transport == "rc":
@@ -221,13 +262,18 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
     figures.message_time = Times.of(sent.durations_ns)
 
 
+def _may_come_later(direction: Direction, again: Bools) -> bool:
+    """Whether the first transmission of one that came as a retransmission only may stand behind the end of the file."""
+    return bool(again.any()) and bool(came_too_late(direction.fates, direction.answers).any())
+
+
 def _resent_only(direction: Direction, again: Bools, trimmed: Rows) -> int:
     """How many PSNs the capture has retransmissions of and not the first transmission, not even trimmed, although it
     was not acknowledged before."""
     known = direction.fates
     came = np.concatenate([known.requests["seq"][~again], trimmed["seq"]])
     late = known.acknowledged.at < known.requests["time"][known.first]
-    begun = known.acknowledged.seqs >= _begin(known, direction.answers, mrc=True)
+    begun = known.acknowledged.seqs >= _begin(known, mrc=True)[0]
     return int((~np.isin(known.acknowledged.seqs, came) & ~late & begun).sum())
 
 
@@ -248,26 +294,36 @@ def _count_answers(direction: Direction, flow: Flow) -> None:
     seqs, edge = known.acknowledged.seqs, known.acknowledged.edge
     if len(seqs) and len(answers):
         figures.unacknowledged = int((known.acknowledged.at == NEVER).sum())
-    begin = _begin(known, answers, figures.transport == "mrc")
+    begin, settled = _begin(known, figures.transport == "mrc")
     if len(seqs) and len(edge) and edge[-1] >= begin:
-        # Every PSN up to the edge was sent; those not seen here passed the capture by.
+        # Every PSN up to the edge was sent; those not seen here passed the capture by, if it ran by then.
         up_to = int(edge[-1])
+        begin = max(begin, int(known.acknowledged.edge_at(np.array([settled]), begin - 1)[0]) + 1)
         seen = int(np.searchsorted(seqs, up_to, "right") - np.searchsorted(seqs, begin))
         figures.not_captured = max(0, up_to - begin + 1 - seen - _psns_of_reads(direction, up_to))
 
 
-def _begin(known: Fates, answers: Rows, mrc: bool) -> int:
+def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
     """The PSN from which on a capture that began in the middle of a flow can have all of them: that of the earliest
-    first transmission. (What is sent again later may have been sent first before the capture began.)"""
+    first transmission. (What is sent again later may have been sent first before the capture began.) And until when
+    packets that others overtook came: what was acknowledged by then may have been sent before the capture began, as may
+    as many PSNs as one packet is behind another."""
     firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
     if not len(firsts):
-        return int(NEVER)
-    seq = firsts["seq"][np.lexsort((firsts["number"], firsts["time"]))]
-    if not mrc or not (answers["trigger"] < seq.min()).any():
-        return int(seq[0])
-    # Answers to what came before: it began in the middle. Where packets overtake each other some above the first may
-    # have come before it.
-    return int(seq[0] + (np.maximum.accumulate(seq) - seq).max())
+        return int(NEVER), 0
+    if not firsts["lone"].all():
+        # Of two places the far one may show what passed the other before the capture began.
+        firsts = firsts[~firsts["lone"]]
+    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
+    seq, time = firsts["seq"], firsts["time"]
+    if not mrc or firsts["msn"][0] == 0:
+        return int(seq[0]), -int(NEVER)
+    highest = np.maximum.accumulate(seq)
+    overtaken_by = np.searchsorted(highest, seq, "right")
+    behind = overtaken_by < np.arange(len(seq))
+    lag = int((time - time[np.minimum(overtaken_by, len(seq) - 1)])[behind].max(initial=0))
+    depth = int((highest - seq).max())
+    return int(seq[0]) + depth, int(time[0]) + lag + int(known.round_trips.ns.max(initial=0))
 
 
 def _psns_of_reads(direction: Direction, up_to: int) -> int:
@@ -315,8 +371,8 @@ def _paths(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list[P
         path.retransmissions = int(again[by_ev[ev]].sum())
         path.trimmed = int((fate == TRIMMED).sum()) + (len(trimmed_by_ev[ev]) if at_receiver else 0)
         path.refused, path.spurious_retransmissions = int((fate == REFUSED).sum()), int((fate == SPURIOUS).sum())
-        if not at_receiver:
-            lost = rows[fate == LOST]
+        if not at_receiver and direction.figures.lost is not None:
+            lost = rows[direction.lost[by_ev[ev]]]
             path.lost, path.loss_share = len(lost), len(lost) / len(rows) if len(rows) else None
             path.first_lost_packet = int(lost["number"][lost["time"].argmin()]) if len(lost) else None
         path.bad_icrc_packets, path.marks = len(bad_by_ev[ev]), len(marks_by_ev[ev])

@@ -11,6 +11,8 @@ from mrc.capture.frames import I64, Bools
 LEAST_TOLERANCE_NS = 2_000
 # With so large a share of the distances outside of one window there is another.
 _NEXT_WINDOW, MOST_WINDOWS = 0.2, 3
+# With fewer samples a path has no median of its own.
+_FEWEST = 3
 
 
 class Window(NamedTuple):
@@ -85,3 +87,43 @@ class Way(NamedTuple):
         far = np.zeros(len(hop), np.bool_)
         far[order] = is_far
         return cls(middle, tolerance, far)
+
+
+class Apart(NamedTuple):
+    """How much later the far place saw a packet than the near one, by the two clocks: by EV, and the `usual`. `far` are
+    the hop limits that only the far place has; empty where hop limits do not tell the two apart."""
+
+    evs: I64
+    by_ev: I64
+    usual: int
+    far: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, ev: I64, gap: I64, far: frozenset[int] = frozenset()) -> Apart | None:
+        """`gap` of packets seen at both places, `ev` theirs."""
+        if not len(gap):
+            return None
+        usual = int(np.median(gap))
+        return cls(*_medians(ev, gap, usual), usual, far)
+
+    def gaps(self, ev: I64) -> I64:
+        return _looked_up(self.evs, self.by_ev, ev, self.usual)
+
+    @staticmethod
+    def of_evs(wanted: I64, values: I64, ev: I64) -> I64:
+        """For each EV wanted the median of its values; of all of them where it has few."""
+        usual = int(np.median(values))
+        return _looked_up(*_medians(ev, values, usual), wanted, usual)
+
+
+def _medians(ev: I64, values: I64, usual: int) -> tuple[I64, I64]:
+    evs = np.unique(ev)
+    medians = [values[ev == each] for each in evs]
+    return evs, np.array([int(np.median(each)) if len(each) >= _FEWEST else usual for each in medians], np.int64)
+
+
+def _looked_up(evs: I64, values: I64, wanted: I64, otherwise: int) -> I64:
+    if not len(evs):
+        return np.full(len(wanted), otherwise)
+    at = np.minimum(np.searchsorted(evs, wanted), len(evs) - 1)
+    return np.where(evs[at] == wanted, values[at], otherwise)

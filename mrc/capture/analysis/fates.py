@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged, acknowledged
 from mrc.capture.analysis.go_back import gone_back, rc_fates, resent
-from mrc.capture.analysis.records import NACK, NAK, SACK, Rows
+from mrc.capture.analysis.records import NACK, Rows
+from mrc.capture.analysis.round_trips import RoundTrips, round_trips
 from mrc.capture.frames import I64, U8, Bools
 
 ARRIVED, LOST, TRIMMED, REFUSED, SPURIOUS, PENDING, RESENT = range(7)
@@ -23,16 +23,6 @@ _TRIMS = (0x01, 0x02)
 _SOONEST = 0.75
 # With fewer round trips an EV's shortest is not known.
 _FEWEST_TRIPS = 3
-
-
-class RoundTrips(NamedTuple):
-    """Data packets and the SACKs they triggered, int64 [n] each: time of the SACK, index of the transmission,
-    nanoseconds between the two, index of the answer."""
-
-    time: I64
-    transmission: I64
-    ns: I64
-    answer: I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +46,10 @@ class Fates:
     again: Bools
     # Of RC: losses that the requestor went back for and of which the capture has no transmission.
     lost_unseen: int
+    # Of RC, behind the requestor: whether it may have gone back without that being seen.
+    may_hide: bool
+    # Of RC at the receiver: how many that passed a timer sent again.
+    unsettled: int
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -68,8 +62,9 @@ class Fates:
         return np.where(at < NEVER, at, self.requests["time"])
 
 
-def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fates:
-    """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder."""
+def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind: bool = False) -> Fates:
+    """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder;
+    `behind`: some may have been lost before they came to it."""
     # A first transmission that comes here after its retransmission was sent before it all the same.
     order = np.lexsort((requests["number"], requests["time"], requests["rtx"], requests["seq"]))
     requests = requests[order]
@@ -77,7 +72,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
     first = np.ones(len(seq), np.bool_)
     first[1:] = seq[1:] != seq[:-1]
     group = np.cumsum(first) - 1
-    trips = _round_trips(requests, answers) if mrc else _rc_round_trips(requests, first, answers)
+    trips = round_trips(requests, answers, mrc)
     as_of = np.full(len(answers), -NEVER)
     as_of[trips.answer] = requests["time"][trips.transmission]
     known = acknowledged(seq[first], answers, as_of)
@@ -87,16 +82,17 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
     fate = np.full(len(seq), ARRIVED, np.uint8)
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
-    again, lost_unseen = requests["rtx"] if mrc else resent(requests, first), 0
+    again = requests["rtx"] if mrc else resent(requests, first, answers)
+    lost_unseen, may_hide, unsettled = 0, False, 0
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
         if not mrc:
-            gone = gone_back(requests, known, group, first, answers, at_receiver)
+            gone = gone_back(requests, known, group, first, answers, at_receiver, behind)
             pending = (known.at[group] == NEVER) & (len(answers) > 0 and not at_receiver)
             fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
             found[gone.by_nak] = BY_NACK
-            lost_unseen = gone.lost_unseen
+            lost_unseen, may_hide, unsettled = gone.lost_unseen, gone.may_hide, gone.unsettled
         elif at_receiver:
             fate[:] = _at_receiver(requests, known, group, first, noticed, answers)
         else:
@@ -105,7 +101,9 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
             fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0)
         if mrc:
             _why(fate, found, requests, known, group, noticed, answers)
-    return Fates(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen)
+    return Fates(
+        requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide, unsettled
+    )
 
 
 def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows) -> I64:
@@ -202,48 +200,3 @@ def _refused(requests: Rows, answers: Rows) -> list[tuple[int, int]]:
                 named.append((at, int(one["code"])))
                 break
     return named
-
-
-def _round_trips(requests: Rows, answers: Rows) -> RoundTrips:
-    """Each SACK and the transmission that triggered it: same PSN, EV and rtx, when there is just one such before it."""
-    places = np.flatnonzero(answers["kind"] == SACK)
-    sacks = answers[places]
-    begin = np.searchsorted(requests["seq"], sacks["trigger"], "left")
-    count = np.searchsorted(requests["seq"], sacks["trigger"], "right") - begin
-    index = np.where(count == 1, begin, -1)
-    for row in np.flatnonzero(count > 1).tolist():
-        one, at = sacks[row], begin[row]
-        some = requests[at : at + count[row]]
-        fitting = np.flatnonzero(
-            (some["ev"] == one["entropy"]) & (some["rtx"] == one["rtx"]) & (some["time"] <= one["time"])
-        )
-        if len(fitting) == 1:
-            index[row] = at + int(fitting[0])
-    there = index >= 0
-    index, sacks, places = index[there], sacks[there], places[there]
-    fits = (requests["ev"][index] == sacks["entropy"]) & (requests["rtx"][index] == sacks["rtx"])
-    return _trips(requests, index[fits], sacks["time"][fits], places[fits])
-
-
-def _rc_round_trips(requests: Rows, first: Bools, answers: Rows) -> RoundTrips:
-    """Of RC: packets that ask for an acknowledgement (or for data), sent once, and the first answer with their PSN."""
-    starts = np.flatnonzero(first)
-    counts = np.diff(np.append(starts, len(requests)))
-    asking = starts[(counts == 1) & (requests["ackreq"][starts] | (requests["span"][starts] > 0))]
-    asking_seq = requests["seq"][asking]
-    taken = np.flatnonzero(answers["kind"] != NAK)
-    seqs, at = np.unique(answers["trigger"][taken], return_index=True)
-    places = taken[at]
-    times = answers["time"][places]
-    if not len(seqs) or not len(asking):
-        return _trips(requests, asking[:0], times[:0], places[:0])
-    where = np.minimum(np.searchsorted(seqs, asking_seq), len(seqs) - 1)
-    named = seqs[where] == asking_seq
-    return _trips(requests, asking[named], times[where[named]], places[where[named]])
-
-
-def _trips(requests: Rows, index: I64, answered: I64, answer: I64) -> RoundTrips:
-    ns = answered - requests["time"][index]
-    good = ns >= 0
-    order = np.argsort(answered[good], kind="stable")
-    return RoundTrips(answered[good][order], index[good][order], ns[good][order], answer[good][order])

@@ -85,12 +85,12 @@ class PathFigures:
     packets: int = 0
     bytes: int = 0
     payload_bytes: int = 0
-    retransmissions: int = 0
+    retransmissions: int | None = 0
     lost: int | None = None
     loss_share: float | None = None
     trimmed: int = 0
     refused: int = 0
-    spurious_retransmissions: int = 0
+    spurious_retransmissions: int | None = 0
     bad_icrc_packets: int = 0
     marks: int = 0
     ce_packets: int = 0
@@ -134,22 +134,23 @@ class DirectionFigures:
     capture_point: str
     capture_point_why: str
     unknowable: list[str]
-    packets: int = 0
-    bytes: int = 0
-    payload_bytes: int = 0
+    packets: int | None = 0
+    bytes: int | None = 0
+    payload_bytes: int | None = 0
     first_s: float | None = None
     last_s: float | None = None
     goodput_bytes: int = 0
     goodput_gbps: float | None = None
     lost: int | None = None
+    lost_unsure: int = 0
     loss_share: float | None = None
     lost_found_by: dict[str, int] = field(default_factory=dict)
     missing_before_capture: int | None = None
     lost_behind_capture: int | None = None
     trimmed: int = 0
     refused: int = 0
-    retransmissions: int = 0
-    spurious_retransmissions: int = 0
+    retransmissions: int | None = 0
+    spurious_retransmissions: int | None = 0
     duplicates: int = 0
     copies_left_out: int = 0
     clock_offset_ns: int | None = None
@@ -198,7 +199,8 @@ class DirectionFigures:
     def lost_text(self) -> str:
         """The lost, for a table: at the receiver, those before the capture and those behind it."""
         if self.lost is not None:
-            return count_text(self.lost, self.loss_share)
+            more = f", up to {self.lost_unsure} more" if self.lost_unsure else ""
+            return count_text(self.lost, self.loss_share) + more
         if self.capture_point != "receiver":
             return "?"
         behind = f", {self.lost_behind_capture} behind" if self.lost_behind_capture else ""

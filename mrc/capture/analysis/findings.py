@@ -34,6 +34,8 @@ _LEAST_PACKETS = 100
 # Pauses this long are named, and shorter ones that together took this share of the time.
 _STALL_S, _STALLED_SHARE = 0.05, 0.1
 _OF_ABSENCE = ("no-answers", "not-captured", "never-acknowledged", "unanswered-probes", "nothing-to-analyze")
+# So many PSNs of which the capture has retransmissions only are not all packets that it lacks.
+_FEWEST_ALONE = 5
 _UNEXPECTED_EVENT, _PSN_SEQUENCE_ERROR = 0x19, 0x60
 
 
@@ -141,7 +143,7 @@ def _gave_up(direction: Direction) -> Iterator[Finding]:
 
 def _silent_tail(direction: Direction) -> Iterator[Finding]:
     figures, known = direction.figures, direction.fates
-    if figures.packets and not len(direction.answers):
+    if len(direction.requests) and not len(direction.answers):
         text = "no answer at all was captured: the responder is silent, or its packets take another way"
         yield at_packet(
             WARNING, "no-answers", text, figures, direction.requests["number"][0], direction.requests["time"][0]
@@ -171,6 +173,8 @@ def _silent_tail(direction: Direction) -> Iterator[Finding]:
 def _spurious(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     count, all_of_them = figures.spurious_retransmissions, figures.retransmissions
+    if count is None or all_of_them is None:
+        return
     if count >= 5 and count > 0.1 * all_of_them:
         of = f"{plural(all_of_them, 'retransmission')} ({percent_text(count / all_of_them)})"
         text = f"{count} of {of} were spurious: the packet had arrived"
@@ -189,6 +193,7 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
         count = plural(figures.missing_before_capture, "packet")
         text = f"{count} came as a retransmission only: the first was lost before this point"
         yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=figures.missing_before_capture)
+    yield from _losses_uncounted(direction)
     behind = direction.fates.requests["ev"][direction.fates.are(LOST)].tolist()
     if figures.capture_point == "receiver" and behind:
         count = plural(len(behind), "packet")
@@ -218,19 +223,41 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
         yield Finding(INFO, "duplicates", text, figures.name, weight=figures.duplicates)
 
 
+def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
+    """That packets were lost, where the capture does not show how many."""
+    figures, known = direction.figures, direction.fates
+    if figures.lost or figures.missing_before_capture or figures.lost_behind_capture:
+        return
+    naks = direction.answers["kind"] == NAK
+    naks &= direction.answers["code"] == _PSN_SEQUENCE_ERROR
+    if figures.transport == "rc" and naks.any():
+        first = direction.answers[naks][0]
+        count = plural(int(naks.sum()), "NAK")
+        text = f"packets were lost: {count} of a sequence error; this capture does not show how many packets"
+        yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=int(naks.sum()))
+    elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:
+        alone = int((known.first & known.again).sum())
+        if alone >= _FEWEST_ALONE and alone > 2 * (figures.spurious_retransmissions or 0):
+            text = (
+                f"packets were lost before this point: {alone} came as a retransmission only; "
+                "the capture itself lacks some of the first"
+            )
+            yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=alone)
+
+
 def _pauses(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
-    if figures.packets < 2:
+    if len(direction.requests) < 2:
         return
     yield from _stalls(direction)
     span = (figures.last_s or 0) - (figures.first_s or 0)
-    if figures.waiting_share > 0.5 and figures.packets >= _LEAST_PACKETS and figures.transport == "mrc":
+    if figures.waiting_share > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
             f"window-limited: {percent_text(figures.waiting_share)} of {duration_text(span)} went by waiting for "
             f"answers, with at most {plural(figures.in_flight_max, 'packet')} in flight"
         )
         yield Finding(INFO, "window-limited", text, figures.name)
-    if figures.idle_share > 0.5 and figures.packets >= _LEAST_PACKETS:
+    if figures.idle_share > 0.5 and len(direction.requests) >= _LEAST_PACKETS:
         text = f"idle: for {percent_text(figures.idle_share)} of {duration_text(span)} the sender had nothing to send"
         yield Finding(INFO, "idle", text, figures.name)
 

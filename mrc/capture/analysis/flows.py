@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
 from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, Fields, Rows
 from mrc.capture.columns import Columns
 from mrc.capture.frames import I64, Bools, rows_at
@@ -50,11 +51,21 @@ class PathSeen(NamedTuple):
 class Copies:
     """What `mrc.capture.analysis.copies` took out of a flow: `copies` are second sightings by the capture,
     `duplicates` those that only a few of its requests have. `clock_offset_ns`: how far the clock of the place near the
-    responder is ahead of the other; None where one-way times do not show that it is."""
+    responder is ahead of the other; None where one-way times do not show that it is. `there` and `back`: how much later
+    the far place saw requests, and how much earlier answers, than the near one."""
 
     copies: int = 0
     duplicates: int = 0
     clock_offset_ns: int | None = None
+    there: Apart | None = None
+    back: Apart | None = None
+    # Answers and requests are there more often than the distances found explain.
+    is_unclear: bool = False
+
+    @property
+    def of_two_places(self) -> bool:
+        """Whether packets were seen at two places, and not twice at one."""
+        return self.there is not None and (bool(self.there.far) or abs(self.there.usual) >= LEAST_TOLERANCE_NS)
 
 
 class Flow:

@@ -12,10 +12,16 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
 from mrc.capture.analysis.records import ACK, NAK, RESPONSE, Rows
+from mrc.capture.analysis.round_trips import asking
 from mrc.capture.frames import I64, U8, Bools
 
 SEQUENCE_ERROR = 0x60
 _MARGIN = 2
+_USUALLY = 0.5
+# A requestor that sent nothing for so many times what is usual between two packets waited for something.
+_PAUSE = 8
+# It goes back so many times later than usual after a NAK when it had done so before without that being seen.
+_SLOW = 2
 
 
 class GoneBack(NamedTuple):
@@ -29,14 +35,18 @@ class GoneBack(NamedTuple):
     again: Bools
     spurious: Bools
     lost_unseen: int
+    # Whether the requestor may have gone back without that being seen: to the very packet that was the next to come.
+    may_hide: bool = False
+    # At the receiver: how many passed and were sent again by a timer. They were lost behind, or dropped behind a gap.
+    unsettled: int = 0
 
 
 def gone_back(
-    requests: Rows, known: Acknowledged, group: I64, first: Bools, answers: Rows, at_receiver: bool
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, answers: Rows, at_receiver: bool, behind: bool
 ) -> GoneBack:
-    """`requests` in order of PSN, then time."""
+    """`requests` in order of PSN, then time. `behind`: some may have been lost before they came here."""
     order = np.lexsort((requests["number"], requests["time"]))
-    again = resent(requests, first)
+    again = resent(requests, first, answers)
     found = GoneBack(
         np.zeros(len(requests), np.bool_),
         np.zeros(len(requests), np.bool_),
@@ -56,45 +66,77 @@ def gone_back(
     edges = np.maximum.accumulate(acks["cack"]) if len(acks) else acks["cack"]
     ends = np.append(begins[1:], len(seq))[: len(begins)]
     earliest = int(seq[0]) if len(seq) else 0
+    silent, usual = _silent(requests, acks), int(np.median(np.diff(time))) if len(time) > 1 else 0
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
-    unseen, previous = 0, -1
+    reactions: list[int] = []
+    unsettled = 0
+    unseen, pass_begin, next_head = 0, -int(NEVER), -1
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
-        pass_begin = int(time[previous]) if previous >= 0 else -int(NEVER)
-        pass_head = int(seq[previous]) if previous >= 0 else -1
-        previous = begin
-        named = naks[nak] if nak >= 0 and naks["time"][nak] >= pass_begin else None
+        last_begin, last_head = pass_begin, next_head
+        # It goes back to what is not acknowledged; where that does not come here it was lost once more.
+        head = min(int(seq[begin]), int(known.edge_at(time[begin : begin + 1], int(NEVER))[0]) + 1)
+        pass_begin, next_head = int(time[begin]), head
+        named = naks[nak] if nak >= 0 and naks["time"][nak] >= last_begin else None
         if named is not None:
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
+            if not refused:
+                reactions.append(int(time[begin] - named["time"]))
             # The answer and what is sent again may have one time stamp.
             at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
-            if at >= 0 and (requests["time"][at] >= pass_begin or pass_head > psn):
+            if at >= 0 and (requests["time"][at] >= last_begin or last_head > psn):
                 (found.refused if refused else found.lost)[at] = True
                 found.by_nak[at] = True
             else:
-                unseen += not refused and psn >= earliest
+                unseen += not refused and (psn >= earliest or last_begin > -int(NEVER))
             continue
         until = int(time[end]) if end < len(time) else int(NEVER)
         before = int(np.searchsorted(acks["time"], time[begin]))
-        edge = int(edges[before - 1]) if at_receiver and before else -1
-        told = not at_receiver or edge >= highest[begin - 1]
-        run = _Run(seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told)
-        latest = _last_before(requests, int(seq[begin]), int(time[begin]) - 1)
+        edge = int(edges[before - 1]) if behind and before else -1
+        told = not behind or edge >= highest[begin - 1]
+        stalled = begin > 0 and int(time[begin] - time[begin - 1]) > _PAUSE * usual
+        run = _Run(
+            seq[begin:end],
+            time[begin:end],
+            int(highest[begin - 1]) if begin else -1,
+            until,
+            told,
+            head,
+            stalled,
+            at_receiver,
+        )
+        latest = _last_before(requests, head, int(time[begin]) - 1)
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
             # Sent again before an answer can have been missed: nothing was lost.
             continue
-        cause = _without_nak(run, acks, soonest)
+        cause = _without_nak(run, requests, acks, soonest, silent)
         arrived = order[begin:end][seq[begin:end] <= cause.arrived]
         found.spurious[arrived] = again[arrived]
         if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
             continue
         at = _last_before(requests, cause.lost, int(time[begin]) - 1)
-        if at < 0 or (requests["time"][at] < pass_begin and pass_head <= cause.lost):
-            unseen += cause.lost >= earliest
-        elif not at_receiver:
-            # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
+        if at < 0 or (requests["time"][at] < last_begin and last_head <= cause.lost):
+            unseen += cause.lost >= earliest or last_begin > -int(NEVER)
+        elif at_receiver:
+            unsettled += 1
+        else:
             found.lost[at] = True
-    return found._replace(lost_unseen=unseen)
+    trip = int(np.median(reactions)) if reactions else 0
+    slow = any(each > _SLOW * max(trip, usual) for each in reactions)
+    may_hide = behind and (slow or _may_hide(requests[order], max(trip, usual)))
+    return found._replace(lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled)
+
+
+def _may_hide(requests: Rows, usual: int) -> bool:
+    """Whether a long pause within a message, or before what is sent again, is followed by the very next packet: of all
+    that the requestor had sent behind it nothing had come here, and a timer went back."""
+    seq, time = requests["seq"], requests["time"]
+    if len(seq) < 2:
+        return False
+    follows = seq[1:] > seq[:-1]
+    paused = np.diff(time) > _PAUSE * usual
+    repeated = seq[1:] <= np.maximum.accumulate(seq)[:-1]
+    return bool((follows & paused & (repeated | ~requests["ackreq"][:-1])).any())
 
 
 class _Run(NamedTuple):
@@ -107,6 +149,10 @@ class _Run(NamedTuple):
     until: int
     # Whether, as far as is known here, the requestor had nothing above `highest` to wait for.
     told: bool
+    # Where the requestor went back to, and whether it had sent nothing for long.
+    head: int
+    stalled: bool
+    at_receiver: bool
 
 
 class _Cause(NamedTuple):
@@ -116,22 +162,43 @@ class _Cause(NamedTuple):
     arrived: int
 
 
-def _without_nak(run: _Run, acks: Rows, soonest: int) -> _Cause:
+def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, silent: I64) -> _Cause:
     """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer
-    tells: it covers more than what was sent again can have brought if that had arrived before."""
-    head, begin = int(run.seq[0]), int(run.time[0])
-    at = int(np.searchsorted(acks["time"], begin, "right"))
-    while at < len(acks) and acks["cack"][at] < head:
+    tells: it covers more than what was sent again can have brought if that had arrived before, or answers a packet that
+    did not ask (`silent`), as a responder answers what it has already."""
+    head, begin = run.head, int(run.time[0])
+    # Nine tenths of a round trip and a quarter more.
+    longest = soonest * 5 // 4
+    # At the sender what comes at the same time was there before; at the receiver it is the answer.
+    at = int(np.searchsorted(acks["time"], begin, "left" if run.at_receiver else "right"))
+    while at < len(acks) and acks["time"][at] < run.until:
+        covered, when = int(acks["cack"][at]), int(acks["time"][at])
         at += 1
-    if at == len(acks) or acks["time"][at] >= run.until:
-        return _Cause(head, -int(NEVER))
-    covered, when = int(acks["cack"][at]), int(acks["time"][at])
-    sent = run.seq[run.time <= when - soonest]
-    # A capture may lack the last ones that had been sent again.
-    if covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
-        return _Cause(head, -int(NEVER))
-    covered = min(covered, run.highest)
-    return _Cause(covered + 1 if covered < run.highest or not run.told else None, covered)
+        if covered < head:
+            continue
+        sent = run.seq[run.time <= when - soonest]
+        repeated = bool(np.isin(covered, silent))
+        # A capture may lack the last ones that had been sent again.
+        if not repeated and covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
+            return _Cause(head, -int(NEVER))
+        if covered >= run.highest:
+            # Had something behind that been lost, the requestor would have waited for it.
+            return _Cause(run.highest + 1 if not run.told and run.stalled else None, run.highest)
+        before = _last_before(requests, covered + 1, begin - 1)
+        if before < 0 or when - requests["time"][before] > longest:
+            return _Cause(covered + 1, covered)
+        # The next one may merely be on its way.
+    return _Cause(head if at == len(acks) or acks["time"][at] >= run.until else None, -int(NEVER))
+
+
+def _silent(requests: Rows, acks: Rows) -> I64:
+    """PSNs of packets that do not ask for an answer, of a responder that nearly always waits until one does."""
+    asked = np.unique(requests["seq"][requests["ackreq"] | (requests["span"] > 0)])
+    moving = np.unique(acks["cack"])
+    moving = moving[np.isin(moving, requests["seq"])]
+    if not len(moving) or np.isin(moving, asked).mean() < _USUALLY:
+        return asked[:0]
+    return np.setdiff1d(requests["seq"], asked)
 
 
 def _late(requests: Rows, known: Acknowledged, group: I64) -> Bools:
@@ -148,25 +215,24 @@ def _last_before(requests: Rows, psn: int, time: int) -> int:
 
 
 def _soonest(requests: Rows, acks: Rows) -> int:
-    """Nine tenths of the shortest time from a request that asks to an answer: nothing is answered sooner."""
-    asking = requests[requests["ackreq"]]
-    seqs, at = np.unique(acks["cack"], return_index=True)
-    if not len(asking) or not len(seqs):
-        return 0
-    where = np.minimum(np.searchsorted(seqs, asking["seq"]), len(seqs) - 1)
-    took = acks["time"][at[where]] - asking["time"]
-    took = took[(seqs[where] == asking["seq"]) & (took >= 0)]
+    """Nine tenths of the shortest time from a request that asks, sent once, to an answer."""
+    index, places = asking(requests, acks)
+    took = acks["time"][places] - requests["time"][index]
+    took = took[took >= 0]
     return int(took.min()) * 9 // 10 if len(took) else 0
 
 
-def resent(requests: Rows, first: Bools) -> Bools:
+def resent(requests: Rows, first: Bools, answers: Rows) -> Bools:
     """Which RC requests, in order of PSN, then time, were sent before: their PSN was seen before, or they are behind a
-    higher one among others that are and of which one was. (A lone one behind was overtaken, or written late.)"""
+    higher one among others that are and of which one was, or which a NAK had named. (A lone one behind was overtaken,
+    or written late.)"""
     order = np.lexsort((requests["number"], requests["time"]))
     seq, again = requests["seq"][order], ~first[order]
     if not len(seq):
         return again
     behind = again | (seq < np.maximum.accumulate(seq))
+    naks = answers[answers["kind"] == NAK]
+    again |= behind & np.isin(seq, naks["cack"] + 1)
     run = np.cumsum(np.append(True, behind[1:] != behind[:-1]))
     found = np.zeros(len(seq), np.bool_)
     found[order] = again | (behind & (np.bincount(run, again)[run] > 0))

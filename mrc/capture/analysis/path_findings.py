@@ -70,7 +70,7 @@ def chance_of(at_least: int, of: int, share: float) -> float:
 
 def lossy_paths(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
-    lost, packets = figures.lost or 0, figures.packets
+    lost, packets = figures.lost or 0, len(direction.requests)
     if not lost:
         return
     of_paths = {path.ev: path.lost or 0 for path in figures.paths}
@@ -114,7 +114,7 @@ def places(paths: list[PathFigures], lost: dict[int, int]) -> str:
 
 def _first_lost(direction: Direction, evs: Collection[int]) -> np.void:
     requests = direction.fates.requests
-    rows = requests[direction.fates.are(LOST) & np.isin(requests["ev"], list(evs))]
+    rows = requests[direction.lost & np.isin(requests["ev"], list(evs))]
     first: np.void = rows[rows["time"].argmin()]
     return first
 
@@ -142,7 +142,7 @@ def _lossy_part(paths: list[PathFigures], lost: dict[int, int]) -> Part | None:
 def _given_up_on(direction: Direction, path: PathFigures) -> Iterator[Finding]:
     """What follows from losses on a path: what was sent again because of it, and how little it carried."""
     name = direction.figures.name
-    requests, lost = direction.fates.requests, direction.fates.are(LOST)
+    requests, lost = direction.fates.requests, direction.lost
     again = int((lost & (requests["ev"] == path.ev)).sum())
     everything = int(lost.sum())
     text = (
@@ -274,7 +274,7 @@ def silent_probes(direction: Direction) -> Iterator[Finding]:
 def plane_imbalance(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     planes = [plane for plane in figures.planes if plane.packets]
-    if len(planes) < 2 or figures.packets < _LEAST_PACKETS:
+    if len(planes) < 2 or len(direction.requests) < _LEAST_PACKETS:
         return
     most, least = max(planes, key=lambda plane: plane.payload_bytes), min(planes, key=lambda plane: plane.payload_bytes)
     if most.payload_bytes > _IMBALANCE * max(1, least.payload_bytes):

@@ -24,18 +24,20 @@ OTHER, REQUEST, ANSWER, PROBE, CNP, ENDPOINT = range(6)
 # Kinds of answers. NAK is an AETH that refuses; RESPONSE brings data of a READ or an ATOMIC.
 SACK, PROBE_ANSWER, ACK, NAK, NACK, RESPONSE = range(6)
 
+# `stamped`: with a time stamp of its sender, so that no two transmissions are alike. `lone`: seen at one of two places,
+# and which one is not known (`copies`).
 REQUEST_ROW = np.dtype(
     [(name, np.int64) for name in ("number", "time", "seq", "ev")]
     + [(name, np.int32) for name in ("payload", "length", "msn", "span", "hop", "pair")]
     + [("identity", np.uint32), ("opcode", np.uint8)]
-    + [(name, np.bool_) for name in ("rtx", "ackreq", "ce", "trimmed")]
+    + [(name, np.bool_) for name in ("rtx", "ackreq", "ce", "trimmed", "stamped", "lone")]
 )
 ANSWER_ROW = np.dtype(
     [(name, np.int64) for name in ("number", "time", "cack", "trigger", "base", "entropy")]
     + [("bitmap", np.uint64), ("identity", np.uint32)]
     + [(name, np.int32) for name in ("held", "probe_id", "msn", "payload", "hop")]
     + [(name, np.uint8) for name in ("kind", "mark", "code")]
-    + [("rtx", np.bool_), ("ce", np.bool_)]
+    + [("rtx", np.bool_), ("ce", np.bool_), ("lone", np.bool_)]
 )
 PROBE_ROW = np.dtype(
     [(name, np.int64) for name in ("number", "time", "ev")]
@@ -141,6 +143,7 @@ class Fields:
         made["span"] = np.where(opcode == _RC_READ_REQUEST, self("reth", "dmalen")[rows] & 0x7FFFFFFF, 0)
         made["rtx"], made["ackreq"] = self("bth", "rtx")[rows], self("bth", "ackreq")[rows]
         made["trimmed"] = self.columns.trimmed[rows]
+        made["stamped"] = mrc & (self("bth", "ts")[rows] == 1)
         return made
 
     def answers(self, rows: I64, seq: I64) -> Rows:

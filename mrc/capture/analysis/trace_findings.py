@@ -157,6 +157,8 @@ def _spurious(one: Comparison) -> Iterator[Finding]:
     own, duplicates = reported.spurious_retransmissions, reported.duplicates_received
     reported_count = own if duplicates is None else duplicates
     inferred = figures.spurious_retransmissions
+    if inferred is None:
+        return
     if reported_count is None or not apart(inferred, reported_count):
         return
     says = [] if own is None else [f"the requestor noticed {own:,}"]

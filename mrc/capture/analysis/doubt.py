@@ -1,0 +1,77 @@
+"""Losses of MRC that the capture does not settle: the packet may have arrived after all.
+
+A packet that comes after its retransmission is acknowledged all the same, and that answer shows that it was not lost.
+Where packets of a flow are seen to come so late, the answer may come after the end of the file, or be among the packets
+that the capture lacks. And of a packet that a timer sent again, and no SACK showed to be missing, nobody can tell
+whether it was lost or only its answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.fates import BY_NACK, BY_TIMER, LOST, Fates
+from mrc.capture.analysis.records import Rows
+from mrc.capture.frames import I64, Bools
+
+# An answer may take so many times what the slowest took.
+_SLOWER = 1.5
+
+
+class Doubt(NamedTuple):
+    """`unsettled`: losses so close to the end of the file that the answer may come behind it, and those that nothing
+    but a timer shows. `late`: how many packets are seen to have come after their retransmission."""
+
+    unsettled: Bools
+    late: int
+
+
+def doubt_of_losses(known: Fates, answers: Rows) -> Doubt:
+    """At the sender or between."""
+    original = known.acknowledged.original_at[known.group]
+    late = known.first & ~known.again & (original < NEVER) & (original > known.noticed)
+    lost = known.are(LOST) & (known.found != BY_NACK)
+    if not lost.any():
+        return Doubt(lost, int(late.sum()))
+    time, trips = known.requests["time"], known.round_trips
+    unsettled = lost & (known.found == BY_TIMER) & ~_shown_missing(known)
+    if late.any():
+        longest = max(int(trips.ns.max(initial=0)), int((original - time)[late].max()))
+        unsettled |= lost & (time > _end(known.requests, answers) - _SLOWER * longest)
+    return Doubt(unsettled, int(late.sum()))
+
+
+def _shown_missing(known: Fates) -> Bools:
+    """Which transmissions are followed by another that triggered a SACK before anything acknowledged their PSN, so much
+    later that it cannot have overtaken them."""
+    trips, time = known.round_trips, known.requests["time"]
+    if not len(trips.time):
+        return np.zeros(len(time), np.bool_)
+    latest = np.maximum.accumulate(time[trips.transmission])
+    before = np.searchsorted(trips.time, known.acknowledged.at[known.group], "left") - 1
+    spread = int(trips.ns.max() - trips.ns.min())
+    shown: Bools = (before >= 0) & (latest[np.maximum(before, 0)] > time + spread)
+    return shown
+
+
+def came_too_late(known: Fates, answers: Rows) -> Bools:
+    """At the receiver, or between: which PSNs (of `acknowledged.seqs`) may still have come after the end of the file in
+    a first transmission, as others came after their retransmission."""
+    time, again = known.requests["time"], known.again
+    count = len(known.acknowledged.seqs)
+    resent, first = np.full(count, NEVER), np.full(count, -NEVER)
+    np.minimum.at(resent, known.group[again], time[again])
+    np.maximum.at(first, known.group[~again], time[~again])
+    behind: I64 = first - resent
+    late = (resent < NEVER) & (behind > 0)
+    if not late.any():
+        return late
+    unsettled: Bools = (first == -NEVER) & (resent > _end(known.requests, answers) - _SLOWER * int(behind[late].max()))
+    return unsettled
+
+
+def _end(requests: Rows, answers: Rows) -> int:
+    return max(int(rows["time"].max()) for rows in (requests, answers) if len(rows))
