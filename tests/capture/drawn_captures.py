@@ -74,7 +74,7 @@ def drawn(seed: int, *, transport: str = "", place: str = "", harm: str = "") ->
     paths = [ev_of(plane, spine) for spine in range(spines) for plane in range(planes)]
     fault = chance.choice(FAULTS)
     if (transport == "mrc" and fault in ("rnr", "timeouts")) or (
-        transport == "rc" and fault in ("path", "plane", "dead", "slow")
+        transport == "rc" and fault in ("path", "plane", "dead", "slow", "doubled", "late")
     ):
         fault = "loss"
     if fault == "plane" and planes == 1:

@@ -31,14 +31,15 @@ class CapturePoint(NamedTuple):
     why: str
 
 
-def capture_point(requests: Rows, answers: Rows) -> CapturePoint:
+def capture_point(requests: Rows, answers: Rows, *, of_two_places: bool = False) -> CapturePoint:
     """`requests` and `answers` of one flow, in order of time."""
     found = _by_usids(requests["hop"] >> 8, answers["hop"] >> 8) or _by_hop_limit(
         requests["hop"] & 0xFF, answers["hop"] & 0xFF
     )
     if found is None and len(requests) and len(answers):
-        took = _reactions_of_rc(requests, answers)
-        found = _nearer(*took, "an answer", "a NAK") if took else _by_losses(requests, answers)
+        # Put together from two places, of which the clocks may be apart, RC shows no reaction of either.
+        took = None if of_two_places else _reactions_of_rc(requests, answers)
+        found = _nearer(*took, "an answer", "a NAK") if took else _by_losses(requests, answers, of_two_places)
     return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets shows it")
 
 
@@ -77,9 +78,11 @@ def _by_hop_limit(requests: I64, answers: I64) -> CapturePoint | None:
     return CapturePoint(RECEIVER, "answers have a fresh hop limit, requests crossed routers")
 
 
-def _by_losses(requests: Rows, answers: Rows) -> CapturePoint | None:
+def _by_losses(requests: Rows, answers: Rows, of_two_places: bool) -> CapturePoint | None:
     """Of what the responder reported missing the sender's side has the first transmission, the receiver's has not."""
     mrc = bool(np.isin(answers["kind"], (SACK, PROBE_ANSWER, NACK)).any())
+    if of_two_places and not mrc:
+        return None
     known = fates(requests, answers, mrc=mrc, at_receiver=False)
     if mrc:
         reported = known.first & (known.acknowledged.hole_at[known.group] < NEVER) & (known.noticed < NEVER)

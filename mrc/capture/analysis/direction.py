@@ -83,7 +83,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
         answers["time"] += ahead_ns
-    point = capture_point(requests, answers)
+    point = capture_point(requests, answers, of_two_places=flow.copies.of_two_places)
     at_receiver = point.side == RECEIVER
     known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=point.side in (RECEIVER, MIDDLE))
     matched = match_probes(probes, answers)

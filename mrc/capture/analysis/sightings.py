@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, MOST_WINDOWS, Way, Window
+from mrc.capture.analysis.distances import MOST_WINDOWS, Way, Window
 from mrc.capture.analysis.pairing import Distance, firsts, mended, paired
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
@@ -99,11 +99,10 @@ class Sightings:
             for each in apart:
                 sent = paired(time, key, each, sent)
             return mended(self.rows["seq"], sent, self.order)
-        # Nobody sends the same packet again so soon: the network doubled it.
-        window = window or Window((0,), (LEAST_TOLERANCE_NS,))
         repeats: Bools = self.sole.copy()
         repeats |= self.moved & (np.abs(self.gap) <= self.way.tolerance if self.way else True)
-        repeats |= ~self.moved & window.has(self.gap)
+        if window is not None:
+            repeats |= ~self.moved & window.has(self.gap)
         fresh = np.ones(len(self.rows), np.bool_)
         fresh[self.at] = ~repeats
         sent = np.maximum.accumulate(np.where(fresh, np.arange(len(fresh)), 0))
