@@ -5,10 +5,15 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import pytest
+
 from mrc.endpoint import doorbells, work_rings
 from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.doorbells import BELL_WORDS, BITS, MOST_TELLS, QPNS, RUNG, Doorbells
+from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.work_rings import CQ_WORDS, DONE_WORDS, QP_WORDS, SEND_WORDS, WorkRings
+from mrc.errors import CallerError
 
 SIGNALED = 2
 EVENT_FD = 99
@@ -165,3 +170,24 @@ def test_who_has_work_does_not_go_to_sleep() -> None:
     program.bells[RUNG] = 1
     assert not program.doorbells.sleeps()
     assert program.bells[doorbells.ASLEEP] == 0
+
+
+def test_a_qp_in_an_endpoint_takes_receives_from_its_program_and_gives_them_back_flushed() -> None:
+    """MRC-API-03."""
+    program = Program()
+    endpoint = Endpoint()
+    endpoint.datapath.doorbells = program.doorbells
+    qp = endpoint.create_qp(QpConfig(), rings=ctypes.addressof(program.qp))
+    qp.to_init()
+    for wr_id in (5, 6):
+        program.post_receive(wr_id)
+    qp.datapath.take_posted()
+    assert not program.rings.receive_waits()
+    qp.to_error("the program ends")
+    assert [(wr_id, status) for wr_id, status, *_ in program.poll()] == [(5, FLUSHED), (6, FLUSHED)]
+
+
+def test_an_endpoint_without_doorbells_has_no_rings() -> None:
+    program = Program()
+    with pytest.raises(CallerError, match="rings"):
+        Endpoint().create_qp(QpConfig(), rings=ctypes.addressof(program.qp))
