@@ -349,7 +349,11 @@ class Endpoint:
         try:
             others = [self.qps[qpn] for qpn in sorted(qp.peer_node.qpns)]
             for other in wait_in_vain(qp, others, self.datapath.now - waited_ns):
-                other.give_up(f"given up with QP {qp.qpn:#08x}: {qp.peer_node.label} has answered neither for so long")
+                # One that was destroyed as the work of another completed is nobody's any more.
+                if self.qps.get(other.qpn) is other:
+                    other.give_up(
+                        f"given up with QP {qp.qpn:#08x}: {qp.peer_node.label} has answered neither for so long"
+                    )
         finally:
             self._giving_up = False
 

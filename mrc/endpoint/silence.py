@@ -9,11 +9,11 @@ from mrc.endpoint.qp_states import MAY_SEND
 
 
 def wait_in_vain(qp: QueuePair, others: Iterable[QueuePair], since: int) -> list[QueuePair]:
-    """Those of `others`, QPs towards the peer of `qp`, that wait for nothing that may come.
+    """Return the QPs of `others` that are to be given up together with `qp`. All of them have the same peer.
 
-    `qp` is given up; it has waited since `since`, ns. Each of these has had a timeout of its own, and would not have
-    waited longer than `qp`. None at all where any of them heard from the peer since then: the peer is there, and `qp`
-    has another reason. A QP without work is none of them.
+    `qp` has had no answer since `since`, ns. A QP is returned if at least one of its timeouts has run out, and if its
+    retries would not last longer than those of `qp`. A QP without work is not returned. If any QP has heard from the
+    peer since then, the result is empty: the peer is alive, and only `qp` has failed.
     """
     if _heard(qp, since):
         return []

@@ -11,6 +11,7 @@ from several import Several
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
+from mrc.endpoint.events import Event
 from mrc.endpoint.qp_states import QpState
 
 CONFIG = replace(SEVERAL, timeout=14)
@@ -115,3 +116,19 @@ def test_one_that_its_owner_ends_takes_none_along() -> None:
     hand.run(hand.now + SECOND)
     several.qps[0].to_error("the owner says so")
     assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS]
+
+
+def test_one_that_is_destroyed_as_another_one_ends_leaves_no_event() -> None:
+    several = Several(3, 1 << 20, config=CONFIG)
+    hand = several.hand
+    _posted(several, 0, 1, 2)
+
+    def destroy(event: Event) -> None:
+        if event.qpn == several.qps[1].qpn:
+            hand.endpoint.destroy_qp(several.qps[2])
+
+    several.qps.sort(key=lambda qp: qp.qpn)
+    hand.endpoint.listeners.append(destroy)
+    hand.run(hand.now + 2 * SILENT)
+    assert several.qps[2].qpn not in hand.endpoint.qps
+    assert sorted(_ended(several)) == [0, 1]
