@@ -125,6 +125,22 @@ def test_ended_from_outside_it_ends_what_it_started(tmp_path: Path, number: int)
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 
 
+def test_ended_in_the_moment_it_starts_its_command_it_ends_the_command_too() -> None:
+    program = """
+import os, signal, subprocess, sys
+from mrc.cli.lab.household import run_household
+start = subprocess.Popen
+def start_and_be_ended(argv):
+    process = start(argv)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return process
+subprocess.Popen = start_and_be_ended
+sys.exit(run_household(["sleep", "1000"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_S)
+    assert done.returncode == 128 + signal.SIGTERM
+
+
 def test_under_nohup_the_end_of_the_terminal_ends_nothing(tmp_path: Path) -> None:
     """The command has its own way with SIGHUP and SIGTERM: it says so of the first, and ends with the second."""
     script = (

@@ -27,17 +27,29 @@ def run_household(argv: Sequence[str]) -> int:
     SIGKILL two seconds later. Raises SystemRefused when the command cannot be started.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        # As a shell does: what this process ignores, the command must not inherit.
-        process = subprocess.Popen(argv)
-    except OSError as error:
-        raise SystemRefused(f"cannot start {argv[0]!r}: {error.strerror}") from None
+    # All before the command is there: this process may be ended in that very moment. A function that does nothing
+    # rather than SIG_IGN, which the command would inherit.
+    process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        if process is None:
+            early.append(number)
+        else:
+            _send(process.pid, number)
+
     for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)
     for number in _PASSED_ON:
         # What is ignored from the start, as `nohup` ignores SIGHUP, ends neither this process nor the command.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda received, _: _send(process.pid, received))
+            signal.signal(number, pass_on)
+    try:
+        process = subprocess.Popen(argv)
+    except OSError as error:
+        raise SystemRefused(f"cannot start {argv[0]!r}: {error.strerror}") from None
+    for missed in early:
+        _send(process.pid, missed)
     try:
         status = process.wait()
     finally:
