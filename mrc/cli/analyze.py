@@ -10,11 +10,12 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 import click
 
+from mrc.capture.texts import seconds_text
 from mrc.cli.analyze_tables import left_out, print_findings, print_table
 from mrc.cli.common import json_option, note, print_json, wire_profile_option
 from mrc.errors import MrcError, SystemRefused
 from mrc.report.terminal import make_console
-from mrc.report.units import count_text, number_text, size_text
+from mrc.report.units import count_text, microseconds_text, number_text, size_text
 from mrc.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -101,23 +102,23 @@ def analyze(
             reported = [_read_trace(cast("BinaryIO", stream), name), *map(_open_trace, traces)]
             first = reported[0]
             start_ns = first.first_ns if first.has_wall_clock and first.events else None
-            _say_traces(name, reported, _events(events_file, start_ns, (first.last_ns - first.first_ns) / 1e9), as_json)
+            _say_traces(name, reported, _events(events_file, start_ns, first.last_ns - first.first_ns), as_json)
             return
         reported = [_open_trace(each) for each in traces]
         analysis, failure = _read(cast("BinaryIO", stream), name, profile, parquet)
-    _say(name, analysis, reported, _events(events_file, analysis.start_ns, analysis.seconds), directory, as_json)
+    _say(name, analysis, reported, _events(events_file, analysis.start_ns, analysis.duration_ns), directory, as_json)
     if failure is not None:
         raise failure
 
 
-def _events(file: str | None, start_ns: int | None, seconds: float) -> FabricEvents | None:
+def _events(file: str | None, start_ns: int | None, duration_ns: int) -> FabricEvents | None:
     if file is None:
         return None
     from mrc.capture.analysis.fabric_events import FabricEvents, read_fabric_events
 
     with _opened(file) as stream:
         events, damaged = read_fabric_events(cast("BinaryIO", stream), file)
-    return FabricEvents(file, events, damaged, start_ns, seconds)
+    return FabricEvents(file, events, damaged, start_ns, duration_ns)
 
 
 def _say(
@@ -259,11 +260,11 @@ def _print(
 ) -> None:
     console = make_console()
     _print_summary(console, name, analysis)
-    print_findings(console, found)
+    print_findings(console, found, analysis.digits)
     if events is not None:
         from mrc.cli.analyze_events import print_fabric_events
 
-        print_fabric_events(console, events)
+        print_fabric_events(console, events, analysis.digits)
     directions = [direction for qp in analysis.qps for direction in qp.directions]
     if directions:
         _print_qps(console, directions)
@@ -277,9 +278,8 @@ def _print(
 
 
 def _print_summary(console: Console, name: str, analysis: Analysis) -> None:
-    text = (
-        f"{name}: {analysis.packets:,} packets in {analysis.seconds:.3f} s, {analysis.roce_packets:,} of RoCEv2 or MRC"
-    )
+    took = seconds_text(analysis.duration_ns, analysis.digits)
+    text = f"{name}: {analysis.packets:,} packets in {took} s, {analysis.roce_packets:,} of RoCEv2 or MRC"
     console.print(text, soft_wrap=True, markup=False)
 
 
@@ -297,8 +297,8 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
             number_text(each.spurious_retransmissions, ","),
             f"{each.marks + each.congestion_notifications:,}",
             f"{each.trimmed:,}",
-            number_text(each.rtt.p50_us, ".0f"),
-            number_text(each.rtt.p99_us, ".0f"),
+            microseconds_text(each.rtt.p50_ns, ".0f"),
+            microseconds_text(each.rtt.p99_ns, ".0f"),
             f"{each.messages - each.messages_unfinished:,}",
         )
         for each in directions[:_QPS_SHOWN]
@@ -338,8 +338,8 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
                 number_text(path.retransmissions, ","),
                 f"{path.marks:,}",
                 f"{path.trimmed:,}",
-                number_text(path.rtt.p50_us, ".0f"),
-                number_text(path.rtt.p99_us, ".0f"),
+                microseconds_text(path.rtt.p50_ns, ".0f"),
+                microseconds_text(path.rtt.p99_ns, ".0f"),
                 f"{path.probes_answered}/{path.probes}",
                 f"{path.outs}",
                 path.state if direction.capture_point != "receiver" else "",

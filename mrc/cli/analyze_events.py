@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mrc.capture.texts import seconds_text
 from mrc.cli.analyze_tables import left_out, print_table
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 _SHOWN = 40
 
 
-def print_fabric_events(console: Console, found: FabricEvents) -> None:
-    """What held at the beginning, then what happened meanwhile."""
+def print_fabric_events(console: Console, found: FabricEvents, digits: int = 9) -> None:
+    """Print what held at the beginning, then what happened meanwhile, with times of so many digits."""
     rows = [("before", event.words) for event in found.in_force]
-    rows += [(f"{time:.6f}", event.words) for time, event in found.meanwhile]
+    rows += [(seconds_text(time, digits), event.words) for time, event in found.meanwhile]
     if rows:
         print_table(console, ("time s", f"done to the fabric ({found.file})"), rows[:_SHOWN], left=2)
         left_out(console, len(rows), _SHOWN)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mrc.capture.texts import seconds_text
 from mrc.cli.analyze_tables import left_out, print_findings, print_table
-from mrc.report.units import count_text, number_text, size_text
+from mrc.report.units import count_text, microseconds_text, number_text, size_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,9 +34,9 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
                 number_text(reported.lost),
                 number_text(reported.lost_in_both),
                 " ".join(f"{name} {count:,}" for name, count in (reported.losses_by_trigger or {}).items()) or "-",
-                f"{each.retransmissions:,}",
+                number_text(each.retransmissions),
                 number_text(reported.retransmissions),
-                f"{each.spurious_retransmissions:,}",
+                number_text(each.spurious_retransmissions),
                 number_text(reported.spurious_retransmissions),
                 number_text(reported.duplicates_received),
             )
@@ -85,7 +86,9 @@ def print_traces(
     documents = [reported_document(each) for each in traces]
     for each in documents:
         end = "" if each["ended"] else ", its end is missing"
-        text = f"{each['file']}: {each['events']:,} events in {each['seconds']:.3f} s, {each['title']}{end}"
+        text = (
+            f"{each['file']}: {each['events']:,} events in {seconds_text(each['duration_ns'])} s, {each['title']}{end}"
+        )
         console.print(text, soft_wrap=True, markup=False)
     print_findings(console, found)
     if events is not None:
@@ -132,7 +135,7 @@ def _print_paths(console: Console, paths: list[dict[str, Any]]) -> None:
             f"{path['refused']:,}",
             number_text(path["marked"]),
             f"{path['outs']}",
-            f"{path['out_s'] * 1e3:,.1f}",
+            f"{path['out_ns'] / 1e6:,.1f}",
             path["state"],
         )
         for path in paths
@@ -143,10 +146,10 @@ def _print_paths(console: Console, paths: list[dict[str, Any]]) -> None:
 
 
 def _print_changes(console: Console, paths: list[dict[str, Any]]) -> None:
-    changes = [(change["time_s"], path["ev"], change) for path in paths for change in path["state_changes"]]
+    changes = [(change["time_ns"], path["ev"], change) for path in paths for change in path["state_changes"]]
     changes.sort(key=lambda each: each[:2])
     rows = [
-        (f"{time:.6f}", f"0x{ev:08x}", change["old"], change["state"], change["trigger"])
+        (seconds_text(time), f"0x{ev:08x}", change["old"], change["state"], change["trigger"])
         for time, ev, change in changes
     ]
     if rows:
@@ -161,12 +164,12 @@ def _print_metrics(console: Console, qp: dict[str, Any]) -> None:
         points = [points[index * (len(points) - 1) // (_POINTS_SHOWN - 1)] for index in range(_POINTS_SHOWN)]
     rows = [
         (
-            f"{each['time_s']:.6f}",
+            seconds_text(each["time_ns"]),
             size_text(each["cwnd_bytes"]),
             size_text(each["inflight_bytes"]),
             f"{each['outstanding']:,}",
-            number_text(each["srtt_us"], ",.0f"),
-            number_text(each["min_rtt_us"], ",.0f"),
+            microseconds_text(each["srtt_ns"]),
+            microseconds_text(each["min_rtt_ns"]),
         )
         for each in points
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from mrc.capture.texts import seconds_text
 from mrc.report.terminal import plain_table
 
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 _FINDINGS_SHOWN = 40
 
 
-def print_findings(console: Console, found: list[Finding]) -> None:
+def print_findings(console: Console, found: list[Finding], digits: int = 9) -> None:
     console.print()
     if not found:
         console.print("findings: none")
     for each in found[:_FINDINGS_SHOWN]:
         where = f" (packet {each.packet}" if each.packet else ""
-        where += f" at {each.time_s:.6f} s" if where and each.time_s is not None else ""
+        where += f" at {seconds_text(each.time_ns, digits)} s" if where and each.time_ns is not None else ""
         where += ")" if where else ""
         indent = "" if each.cause is None else "  "
         console.print(f"{indent}{each.severity:<8}", style=_SEVERITY_STYLES[each.severity], end="")

@@ -55,6 +55,11 @@ def number_text(value: float | None, form: str = ",") -> str:
     return "-" if value is None else format(value, form)
 
 
+def microseconds_text(ns: int | None, form: str = ",.0f") -> str:
+    """Write nanoseconds as a number of microseconds, `-` where they are not known: `1,234`."""
+    return "-" if ns is None else format(ns / 1e3, form)
+
+
 def goodput_text(gbps: float | None) -> str:
     """Write a measured rate, `-` where it is not known: `9.87 Gbit/s`."""
     return "-" if gbps is None else f"{gbps:.2f} Gbit/s"

@@ -40,6 +40,6 @@ def changes(path: PathFigures) -> list[tuple[int, str, str, int]]:
     """(microseconds, state, trigger, packet) of each change of state."""
 
     def one(change: dict[str, Any]) -> tuple[int, str, str, int]:
-        return round(change["time_s"] * 1e6), change["state"], change["trigger"], change["packet"]
+        return change["time_ns"] / 1000, change["state"], change["trigger"], change["packet"]
 
     return [one(change) for change in path.state_changes]

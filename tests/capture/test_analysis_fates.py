@@ -68,11 +68,11 @@ def test_bytes_goodput_and_times() -> None:
     assert figures.bytes == 11 * (1024 + 142)
     # From the first packet to the acknowledgement of the last: 221 us.
     assert figures.goodput_gbps == 10 * 1024 * 8 / 221_000
-    assert (figures.first_s, figures.last_s) == (0.0, 121e-6)
+    assert (figures.first_ns, figures.last_ns) == (0, 121_000)
     # PSN 7 left at 28 us; the retransmission took from 121 to 221.
-    assert (figures.rtt.samples, figures.rtt.min_us, figures.rtt.max_us) == (2, 92.0, 100.0)
-    assert (path_of(direction, B).rtt.p50_us, path_of(direction, A).rtt.p50_us) == (92.0, 100.0)
-    assert (figures.messages, figures.messages_unfinished, figures.message_time.p50_us) == (1, 0, 221.0)
+    assert (figures.rtt.samples, figures.rtt.min_ns, figures.rtt.max_ns) == (2, 92_000, 100_000)
+    assert (path_of(direction, B).rtt.p50_ns, path_of(direction, A).rtt.p50_ns) == (92_000, 100_000)
+    assert (figures.messages, figures.messages_unfinished, figures.message_time.p50_ns) == (1, 0, 221_000)
     # Ten were out before the first answer; then 9 - 2.
     assert figures.in_flight_max == 10
 
@@ -81,7 +81,7 @@ def test_the_lost_path_is_assumed_bad_from_the_retransmission_on() -> None:
     direction = only_direction(one_lost().pcap())
     assert changes(path_of(direction, B)) == [(121, "ASSUMED_BAD", "lost", 12)]
     assert (path_of(direction, B).state, path_of(direction, B).outs) == ("ASSUMED_BAD", 1)
-    assert path_of(direction, B).out_s == 100e-6
+    assert path_of(direction, B).out_ns == 100_000
     assert (path_of(direction, A).state, changes(path_of(direction, A))) == ("GOOD", [])
 
 

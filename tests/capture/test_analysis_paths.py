@@ -32,8 +32,8 @@ def test_three_answered_probes_bring_a_path_back() -> None:
     direction = only_direction(crafted.pcap())
     path = path_of(direction, B)
     assert changes(path) == [(121, "ASSUMED_BAD", "lost", 6), (1480, "GOOD", "probes answered", last - 1)]
-    assert (path.outs, path.out_s) == (1, pytest.approx(1359e-6))
-    assert (path.probes, path.probes_answered, path.probe_rtt.p50_us) == (3, 3, 80.0)
+    assert (path.outs, path.out_ns) == (1, 1_359_000)
+    assert (path.probes, path.probes_answered, path.probe_rtt.p50_ns) == (3, 3, 80_000)
     assert (direction.figures.probes, direction.figures.probes_answered) == (3, 3)
 
 
@@ -135,5 +135,5 @@ def test_port_status_updates_and_their_responses() -> None:
     crafted.port_status_response(us(340), 7)
     crafted.port_status(us(900), 8, 0b11)
     first, second = analysis_of(crafted.pcap()).operations
-    assert (first.op, first.port_status_mask, first.rtt_us, first.request_id) == ("PORT_STATUS_UPDATE", 1, 40.0, 7)
-    assert (second.port_status_mask, second.rtt_us, second.source) == (3, None, "fd4d:5243::1")
+    assert (first.op, first.port_status_mask, first.rtt_ns, first.request_id) == ("PORT_STATUS_UPDATE", 1, 40_000, 7)
+    assert (second.port_status_mask, second.rtt_ns, second.source) == (3, None, "fd4d:5243::1")

@@ -32,7 +32,7 @@ def test_going_back_is_one_loss_and_the_rest_is_sent_once_more() -> None:
     assert (figures.lost, figures.go_backs, figures.spurious_retransmissions) == (1, 1, 0)
     assert (figures.lost_found_by, figures.naks) == ({"NACK": 1}, {"NAK PSN sequence error": 1})
     assert (figures.goodput_bytes, figures.acks) == (6 * 1024, 1)
-    assert (figures.messages, figures.messages_unfinished, figures.message_time.p50_us) == (1, 0, 350.0)
+    assert (figures.messages, figures.messages_unfinished, figures.message_time.p50_ns) == (1, 0, 350_000)
     assert (figures.responder_qpn, figures.requestor_qpn) == (0x11, 0x22)
 
 
@@ -60,7 +60,7 @@ def test_bytes_of_a_read_are_those_of_its_responses() -> None:
     figures = only_direction(crafted.pcap()).figures
     assert (figures.read_requests, figures.read_bytes, figures.goodput_bytes) == (1, 3000, 4024)
     assert (figures.lost, figures.not_captured, figures.retransmissions) == (0, 0, 0)
-    assert (figures.rtt.samples, figures.rtt.min_us, figures.rtt.max_us) == (2, 80.0, 90.0)
+    assert (figures.rtt.samples, figures.rtt.min_ns, figures.rtt.max_ns) == (2, 80_000, 90_000)
 
 
 def test_findings_of_rc() -> None:

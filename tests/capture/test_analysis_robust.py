@@ -115,7 +115,7 @@ def test_a_capture_without_times() -> None:
     crafted.sack(10 * MICROSECOND, 3, 3, PATHS[0])
     capture = section() + interface() + b"".join(simple(frame) for _, frame in crafted.records)
     analysis = analysis_of(capture)
-    assert (analysis.start_ns, analysis.seconds, analysis.without_time) == (None, 0.0, 5)
+    assert (analysis.start_ns, analysis.duration_ns, analysis.without_time) == (None, 0, 5)
     assert analysis.directions[0].figures.goodput_gbps is None
     taken_to_the_end(capture)
 

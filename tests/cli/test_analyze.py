@@ -44,7 +44,7 @@ def test_findings_come_first_then_qps_then_paths() -> None:
     result = invoke(SENDER)
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
-    assert text.startswith(f"{SENDER}: 181 packets in 0.011 s, 181 of RoCEv2 or MRC\n")
+    assert text.startswith(f"{SENDER}: 181 packets in 0.011261200 s, 181 of RoCEv2 or MRC\n")
     assert text.index("warning ") < text.index("info ") < text.index("requests  ") < text.index("EV  ")
     # pcaps/README.md: the path over spine 1 of plane 0 loses packets, the one over spine 0 of plane 1 marks and trims,
     # the host's port in plane 1 goes down. Of five losses four on one of four paths may be chance: no path is blamed.

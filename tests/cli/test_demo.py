@@ -183,8 +183,8 @@ def demonstrated(directory: Path) -> tuple[float, float]:
     assert cut["links"] == ["p0l0-p0s1"]
     (direction,) = (each for qp in analysed["qps"] for each in qp["directions"] if each["packets"])
     (dead,) = (path for path in direction["paths"] if path["ev"] == 1)
-    last_use_s = dead["last_use_s"] - cut["time_s"] - failover["last_use_after_s"]
-    cut_at_s = cut["time_s"] - direction["first_s"] - failover["cut_at_s"]
+    last_use_s = (dead["last_use_ns"] - cut["time_ns"]) / 1e9 - failover["last_use_after_s"]
+    cut_at_s = (cut["time_ns"] - direction["first_ns"]) / 1e9 - failover["cut_at_s"]
     return failover["last_use_after_s"], max(abs(last_use_s), abs(cut_at_s))
 
 

@@ -17,6 +17,8 @@ from mrc.capture.columns import NOT_THERE, RIGHT, WRONG, Columns
 from mrc.capture.frames import I64
 
 FIRST_KEPT = 5
+# Digits of a second where times are whole milliseconds.
+MILLISECONDS = 3
 CUT_SHORT = "cut_short"
 # With more wrong ICRCs than right ones it is the capture that is wrong: made before the ICRC was, or cut and mended.
 _BELIEVED_SHARE = 0.5
@@ -37,13 +39,14 @@ class Some:
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """What a capture of `packets` packets, `roce_packets` of them RoCEv2 or MRC, says. Times in `directions` count from
-    `start_ns` (since the epoch; None where the file has no times). `left_out` packets belong to no flow.
-    `cut_to`: the most bytes that the capture kept of a packet whose headers it did not keep whole."""
+    `start_ns` (since the epoch; None where the file has no times); `digits` of a second is
+    what they have. `left_out` packets belong to no flow. `cut_to`: the most bytes that the capture kept of a packet whose headers it did not keep whole."""
 
     packets: int
     roce_packets: int
     start_ns: int | None
-    seconds: float
+    duration_ns: int
+    digits: int
     without_time: int
     clock_steps: list[Step]
     has_coarse_times: bool
@@ -69,6 +72,7 @@ class Collector:
         self._malformed: dict[str, Some] = {}
         self._first_ns, self._last_ns = 0, 0
         self._cut_to = 0
+        self._digits = 0
 
     def add(self, columns: Columns) -> None:
         if not len(columns):
@@ -76,6 +80,7 @@ class Collector:
         fields = Fields(columns, self._clock)
         roce = columns.has("bth")
         self._packets += len(columns)
+        self._digits = max(self._digits, columns.frames.digits)
         self._roce += int(roce.sum())
         self._first_ns = min(self._first_ns, int(fields.time.min()))
         self._last_ns = max(self._last_ns, int(fields.time.max()))
@@ -104,7 +109,8 @@ class Collector:
             self._packets,
             self._roce,
             self._clock.start_ns,
-            (self._last_ns - self._first_ns) / 1e9,
+            self._last_ns - self._first_ns,
+            MILLISECONDS if self._clock.is_coarse else self._digits,
             self._clock.missing,
             self._clock.steps,
             self._clock.is_coarse,

@@ -139,7 +139,7 @@ def _add_requestor(one: Comparison, qp: ReportedQp, reported: DirectionReported,
             refused=refused,
             state=of.state if of else "GOOD",
             outs=of.outs if of else 0,
-            out_s=of.out_ns(end_ns) / 1e9 if of else 0.0,
+            out_ns=of.out_ns(end_ns) if of else 0,
             state_changes=changes(of.changes, start) if of else [],
         )
 
@@ -148,9 +148,9 @@ _KINDS = ("lost", "trimmed", "refused")
 
 
 def changes(reported: list[tuple[int, str, str, str]], start_ns: int | None) -> list[dict[str, object]]:
-    """The first of a path's changes as they go into a document; `time_s` is None without a clock in common."""
+    """The first of a path's changes as they go into a document; `time_ns` is None without a clock in common."""
     return [
-        {"time_s": None if start_ns is None else (time - start_ns) / 1e9, "old": old, "state": new, "trigger": cause}
+        {"time_ns": None if start_ns is None else time - start_ns, "old": old, "state": new, "trigger": cause}
         for time, old, new, cause in reported[:CHANGES_KEPT]
     ]
 

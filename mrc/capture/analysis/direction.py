@@ -37,7 +37,7 @@ from mrc.wire.names import NACK_REASONS, SYNDROMES
 CHANGES_KEPT = 1000
 _BELIEVED = 3
 # Round trips this long are known well enough from whole milliseconds.
-_COARSE_US = 20_000
+_COARSE_NS = 20_000_000
 _SMALLEST_MTU = 256
 _PLANE = re.compile(r"p(\d+)")
 
@@ -150,13 +150,13 @@ def _forget_transmissions(figures: DirectionFigures) -> None:
 
 def _forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
     """Times between requests and answers mean nothing where the clock is too coarse, or where there are two."""
-    usual = figures.rtt.p50_us
-    if coarse and usual is not None and usual > _COARSE_US:
+    usual = figures.rtt.p50_ns
+    if coarse and usual is not None and usual > _COARSE_NS:
         return
     figures.rtt = Times.of(np.zeros(0, np.int64))
     for path in figures.paths:
         path.rtt = path.probe_rtt = figures.rtt
-        path.out_s = round(path.out_s, 3)
+        path.out_ns = round(path.out_ns, -6)
 
 
 def _addresses(flow: Flow, end: int) -> list[str]:
@@ -211,7 +211,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     figures.trimmed = int(known.are(TRIMMED).sum()) + (len(trimmed) if at_receiver else 0)
     figures.refused = int(known.are(REFUSED).sum())
     if len(requests):
-        figures.first_s, figures.last_s = float(requests["time"][0]) / 1e9, float(requests["time"][-1]) / 1e9
+        figures.first_ns, figures.last_ns = int(requests["time"][0]), int(requests["time"][-1])
     delivered = known.are(ARRIVED)
     if delivered.any():
         figures.goodput_bytes = int(ordered["payload"][delivered].sum())
@@ -255,7 +255,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     figures.reordered_packets = int((behind > 0).sum())
     figures.reorder_depth_max = int(behind.max()) if len(behind) else 0
     figures.idle_share, figures.waiting_share = round(spent.idle_share, 4), round(spent.waiting_share, 4)
-    figures.longest_stall_s, figures.in_flight_max = spent.longest_stall_ns / 1e9, spent.most_in_flight
+    figures.longest_stall_ns, figures.in_flight_max = spent.longest_stall_ns, spent.most_in_flight
     figures.longest_stall_after_packet = spent.stall_after or None
     sent = messages(known)
     figures.messages, figures.messages_unfinished = sent.seen, sent.unfinished if len(direction.answers) else 0
@@ -384,13 +384,13 @@ def _paths(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list[P
         path.probe_rtt = Times.of((answered - sent)[answered < NEVER])
         history = direction.histories.get(ev)
         if history is not None:
-            path.state, path.outs, path.out_s = history.state, history.outs, history.out_ns / 1e9
+            path.state, path.outs, path.out_ns = history.state, history.outs, history.out_ns
             path.state_changes = [
-                {"time_s": each.time / 1e9, "state": each.state, "trigger": each.trigger, "packet": each.number}
+                {"time_ns": each.time, "state": each.state, "trigger": each.trigger, "packet": each.number}
                 for each in history.changes[:CHANGES_KEPT]
             ]
         if len(rows):
-            path.first_use_s, path.last_use_s = float(rows["time"].min()) / 1e9, float(rows["time"].max()) / 1e9
+            path.first_use_ns, path.last_use_ns = int(rows["time"].min()), int(rows["time"].max())
         made.append(path)
     return made
 
@@ -421,7 +421,7 @@ def _plane_figures(direction: Direction) -> list[PlaneFigures]:
     for plane in sorted({plane for plane in direction.planes.values() if plane is not None}):
         paths = [path for path in figures.paths if path.plane == plane]
         of_plane = np.isin(requests["ev"], [path.ev for path in paths])
-        span_s = (figures.last_s or 0.0) - (figures.first_s or 0.0)
+        span_ns = (figures.last_ns or 0) - (figures.first_ns or 0)
         payload = sum(path.payload_bytes for path in paths)
         made.append(
             PlaneFigures(
@@ -431,7 +431,7 @@ def _plane_figures(direction: Direction) -> list[PlaneFigures]:
                 payload,
                 payload / figures.payload_bytes if figures.payload_bytes else 0.0,
                 None if figures.lost is None else sum(path.lost or 0 for path in paths),
-                int(requests["payload"][arrived & of_plane].sum()) * 8 / span_s / 1e9 if span_s > 0 else None,
+                int(requests["payload"][arrived & of_plane].sum()) * 8 / span_ns if span_ns > 0 else None,
             )
         )
     return made

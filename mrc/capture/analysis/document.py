@@ -25,8 +25,9 @@ def document(
         "packets": analysis.packets,
         "roce_packets": analysis.roce_packets,
         "left_out_packets": analysis.left_out,
-        "start_s": None if analysis.start_ns is None else analysis.start_ns / 1e9,
-        "seconds": analysis.seconds,
+        "start_ns": analysis.start_ns,
+        "duration_ns": analysis.duration_ns,
+        "resolution_ns": 10 ** (9 - analysis.digits),
         "icrc": {
             "right": analysis.icrc_right,
             "wrong": analysis.icrc_wrong.packets,

@@ -15,7 +15,7 @@ from mrc.trace.vocabulary import CLEAR, CUT, HEAL, IMPAIR
 
 @dataclass(frozen=True, slots=True)
 class FabricEvents:
-    """The events of the log `file`, oldest first, beside something that began at `start_ns` and took `seconds`.
+    """The events of the log `file`, oldest first, beside something that began at `start_ns` and took `duration_ns`.
 
     `start_ns` counts from 1970; None where what is analysed has no wall clock's time, and then no event has a place.
     """
@@ -24,24 +24,24 @@ class FabricEvents:
     events: Sequence[FabricEvent]
     damaged: int
     start_ns: int | None
-    seconds: float
+    duration_ns: int
 
-    def time_s(self, event: FabricEvent) -> float | None:
-        """Seconds since the beginning of what is analysed, negative before it."""
-        return None if self.start_ns is None else (event.at_unix_ns - self.start_ns) / 1e9
+    def time_ns(self, event: FabricEvent) -> int | None:
+        """Nanoseconds since the beginning of what is analysed, negative before it."""
+        return None if self.start_ns is None else event.at_unix_ns - self.start_ns
 
     @property
-    def meanwhile(self) -> list[tuple[float, FabricEvent]]:
+    def meanwhile(self) -> list[tuple[int, FabricEvent]]:
         """What happened while it went on, with its time."""
-        timed = [(self.time_s(event), event) for event in self.events]
-        return [(time, event) for time, event in timed if time is not None and 0 <= time <= self.seconds]
+        timed = [(self.time_ns(event), event) for event in self.events]
+        return [(time, event) for time, event in timed if time is not None and 0 <= time <= self.duration_ns]
 
     @property
     def in_force(self) -> list[FabricEvent]:
         """What was done before, and still held when it began: cables that were cut, impairments."""
         standing: dict[tuple[str, ...], FabricEvent] = {}
         for event in self.events:
-            time = self.time_s(event)
+            time = self.time_ns(event)
             if time is None or time >= 0:
                 break
             _apply(event, standing)
@@ -52,16 +52,17 @@ class FabricEvents:
         return {
             "file": self.file,
             "damaged_lines": self.damaged,
-            "events": [{"time_s": self.time_s(event), **event.to_json()} for event in self.events],
+            "events": [{"time_ns": self.time_ns(event), **event.to_json()} for event in self.events],
         }
 
     def findings(self) -> list[Finding]:
         if self.start_ns is None:
             text = f"{self.file}: its events have no place here: there is no wall clock's time to hold them against"
         elif self.events and not self.meanwhile:
-            times = [time for time in map(self.time_s, self.events) if time is not None]
-            text = f"{self.file}: none of its {plural(len(times), 'event')} lies within the {self.seconds:.3f} s here: "
-            text += f"they lie from {min(times):,.3f} s to {max(times):,.3f} s after the beginning"
+            times = [time for time in map(self.time_ns, self.events) if time is not None]
+            text = f"{self.file}: none of its {plural(len(times), 'event')} lies within the "
+            text += f"{self.duration_ns / 1e9:.3f} s here: "
+            text += f"they lie from {min(times) / 1e9:,.3f} s to {max(times) / 1e9:,.3f} s after the beginning"
         else:
             return []
         return [Finding(WARNING, "fabric-events-elsewhere", text)]

@@ -13,21 +13,21 @@ from mrc.report.units import count_text
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Samples of a time in microseconds, by their order; None where there are none."""
+    """Samples of a time in nanoseconds, by their order; None where there are none."""
 
     samples: int
-    min_us: float | None = None
-    p50_us: float | None = None
-    p95_us: float | None = None
-    p99_us: float | None = None
-    max_us: float | None = None
+    min_ns: int | None = None
+    p50_ns: int | None = None
+    p95_ns: int | None = None
+    p99_ns: int | None = None
+    max_ns: int | None = None
 
     @classmethod
     def of(cls, ns: I64) -> Times:
         if not len(ns):
             return cls(0)
-        low, mid, most, nearly, high = (round(float(each) / 1e3, 3) for each in np.percentile(ns, (0, 50, 95, 99, 100)))
-        return cls(len(ns), low, mid, most, nearly, high)
+        middle, most, nearly = (round(float(each)) for each in np.percentile(ns, (50, 95, 99)))
+        return cls(len(ns), int(ns.min()), middle, most, nearly, int(ns.max()))
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class PathReported:
     refused: int
     state: str
     outs: int
-    out_s: float
+    out_ns: int
     state_changes: list[dict[str, Any]]
 
 
@@ -76,7 +76,7 @@ class PathFigures:
     `packets` are data packets put on it, retransmissions too; `bytes` of them on the wire, `payload_bytes` of
     payload. `lost`, `trimmed`, `refused` of them did not arrive; `lost` and `loss_share` are None at the receiver's
     side, where what is lost is not seen. `marks` are SACKs with m = 1 or 2, `ce_packets` passed here marked.
-    `state` is the last inferred; `out_s` the time in ASSUMED_BAD, `outs` how often it went there.
+    `state` is the last inferred; `out_ns` the time in ASSUMED_BAD, `outs` how often it went there.
     """
 
     ev: int
@@ -101,10 +101,10 @@ class PathFigures:
     probe_rtt: Times = field(default_factory=lambda: Times(0))
     state: str = "GOOD"
     outs: int = 0
-    out_s: float = 0.0
+    out_ns: int = 0
     state_changes: list[dict[str, Any]] = field(default_factory=list)
-    first_use_s: float | None = None
-    last_use_s: float | None = None
+    first_use_ns: int | None = None
+    last_use_ns: int | None = None
     first_lost_packet: int | None = None
     reported: PathReported | None = None
 
@@ -137,8 +137,8 @@ class DirectionFigures:
     packets: int | None = 0
     bytes: int | None = 0
     payload_bytes: int | None = 0
-    first_s: float | None = None
-    last_s: float | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
     goodput_bytes: int = 0
     goodput_gbps: float | None = None
     lost: int | None = None
@@ -177,7 +177,7 @@ class DirectionFigures:
     message_time: Times = field(default_factory=lambda: Times(0))
     idle_share: float = 0.0
     waiting_share: float = 0.0
-    longest_stall_s: float = 0.0
+    longest_stall_ns: int = 0
     longest_stall_after_packet: int | None = None
     in_flight_max: int = 0
     go_backs: int = 0

@@ -16,7 +16,7 @@ SEVERITIES = (ERROR, WARNING, INFO)
 @dataclass(frozen=True, slots=True)
 class Finding:
     """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's, `evs`
-    those of a plane or a switch; `packet` is the first to look at, `time_s` its time since the capture's first;
+    those of a plane or a switch; `packet` is the first to look at, `time_ns` its time since the capture's first;
     `weight` orders findings of one severity.
     `cause` is the place, in the list of findings, of the one that this follows from."""
 
@@ -26,7 +26,7 @@ class Finding:
     qp: str | None = None
     ev: int | None = None
     packet: int | None = None
-    time_s: float | None = None
+    time_ns: int | None = None
     weight: float = 0.0
     cause: int | None = None
     evs: tuple[int, ...] = ()
@@ -40,10 +40,10 @@ _ROUND_TRIPS = 20
 
 def patience_ns(figures: DirectionFigures) -> int:
     """From when on an answer is overdue, by the flow's own round trips: twenty times what nearly all of them take."""
-    usual = figures.rtt.p99_us
+    usual = figures.rtt.p99_ns
     if usual is None or figures.capture_point == "receiver":
         return _PATIENCE_NS
-    return max(_LEAST_PATIENCE_NS, round(_ROUND_TRIPS * 1e3 * usual))
+    return max(_LEAST_PATIENCE_NS, _ROUND_TRIPS * usual)
 
 
 def path_name(path: PathFigures) -> str:
@@ -67,7 +67,7 @@ def at_packet(
     weight: float = 0.0,
 ) -> Finding:
     ev = None if path is None else path.ev
-    return Finding(severity, kind, text, figures.name, ev, int(packet), int(time_ns) / 1e9, weight)
+    return Finding(severity, kind, text, figures.name, ev, int(packet), int(time_ns), weight)
 
 
 def of_part(
@@ -81,8 +81,8 @@ def of_part(
     weight: float,
 ) -> Finding:
     """A finding about a plane or a switch."""
-    at = int(time_ns) / 1e9
-    return Finding(severity, kind, text, figures.name, None, int(packet), at, weight, evs=tuple(sorted(evs)))
+    at, parts = int(time_ns), tuple(sorted(evs))
+    return Finding(severity, kind, text, figures.name, None, int(packet), at, weight, evs=parts)
 
 
 def on_path(severity: str, kind: str, text: str, direction: Direction, path: PathFigures, weight: float) -> Finding:
@@ -90,5 +90,5 @@ def on_path(severity: str, kind: str, text: str, direction: Direction, path: Pat
     requests = direction.fates.requests
     packet = path.first_lost_packet
     rows = requests[requests["number"] == packet] if packet is not None else requests[:0]
-    time_s = float(rows["time"][0]) / 1e9 if len(rows) else None
-    return Finding(severity, kind, text, direction.figures.name, path.ev, packet, time_s, weight)
+    time_ns = int(rows["time"][0]) if len(rows) else None
+    return Finding(severity, kind, text, direction.figures.name, path.ev, packet, time_ns, weight)

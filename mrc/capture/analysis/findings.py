@@ -32,7 +32,7 @@ from mrc.wire.psn import PSN_MASK
 _GIVEN_UP_AFTER = 5
 _LEAST_PACKETS = 100
 # Pauses this long are named, and shorter ones that together took this share of the time.
-_STALL_S, _STALLED_SHARE = 0.05, 0.1
+_STALL_NS, _STALLED_SHARE = 50_000_000, 0.1
 _OF_ABSENCE = ("no-answers", "not-captured", "never-acknowledged", "unanswered-probes", "nothing-to-analyze")
 # So many PSNs of which the capture has retransmissions only are not all packets that it lacks.
 _FEWEST_ALONE = 5
@@ -97,11 +97,11 @@ def _of_capture(analysis: Analysis) -> Iterator[Finding]:
         if missing:
             ports = ", ".join(str(bit + 1) for bit in range(32) if missing >> bit & 1)
             text = f"{each.source} reported to {each.destination} that its port {ports} is down"
-            yield Finding(WARNING, "port-down", text, packet=each.packet, time_s=each.time_s, weight=1)
-    silent = [each for each in analysis.operations if each.rtt_us is None]
+            yield Finding(WARNING, "port-down", text, packet=each.packet, time_ns=each.time_ns, weight=1)
+    silent = [each for each in analysis.operations if each.rtt_ns is None]
     if silent:
         text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
-        yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_s=silent[0].time_s)
+        yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_ns=silent[0].time_ns)
 
 
 def _enough(kept: int) -> int:
@@ -250,34 +250,34 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
     if len(direction.requests) < 2:
         return
     yield from _stalls(direction)
-    span = (figures.last_s or 0) - (figures.first_s or 0)
+    span = (figures.last_ns or 0) - (figures.first_ns or 0)
+    took = duration_text(span / 1e9)
     if figures.waiting_share > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
-            f"window-limited: {percent_text(figures.waiting_share)} of {duration_text(span)} went by waiting for "
+            f"window-limited: {percent_text(figures.waiting_share)} of {took} went by waiting for "
             f"answers, with at most {plural(figures.in_flight_max, 'packet')} in flight"
         )
         yield Finding(INFO, "window-limited", text, figures.name)
     if figures.idle_share > 0.5 and len(direction.requests) >= _LEAST_PACKETS:
-        text = f"idle: for {percent_text(figures.idle_share)} of {duration_text(span)} the sender had nothing to send"
+        text = f"idle: for {percent_text(figures.idle_share)} of {took} the sender had nothing to send"
         yield Finding(INFO, "idle", text, figures.name)
 
 
 def _stalls(direction: Direction) -> Iterator[Finding]:
     """Pauses that are long for this flow: by its round trips, and by how much of its time they took."""
     figures = direction.figures
-    span = (figures.last_s or 0) - (figures.first_s or 0)
-    long = patience_ns(figures) / 1e9
-    stalls = direction.stalls_ns[direction.stalls_ns > long * 1e9]
-    together = float(stalls.sum()) / 1e9
-    if not len(stalls) or (figures.longest_stall_s <= _STALL_S and together < _STALLED_SHARE * span):
+    span = (figures.last_ns or 0) - (figures.first_ns or 0)
+    stalls = direction.stalls_ns[direction.stalls_ns > patience_ns(figures)]
+    together = int(stalls.sum())
+    if not len(stalls) or (figures.longest_stall_ns <= _STALL_NS and together < _STALLED_SHARE * span):
         return
-    text = f"nothing was sent for {duration_text(figures.longest_stall_s)} although packets were unacknowledged"
+    text = f"nothing was sent for {duration_text(figures.longest_stall_ns / 1e9)} although packets were unacknowledged"
     if len(stalls) > 1:
-        text += f"; {len(stalls)} such pauses took {duration_text(together)}"
+        text += f"; {len(stalls)} such pauses took {duration_text(together / 1e9)}"
     if together >= _STALLED_SHARE * span:
         text += f": {percent_text(together / span)} of the time"
     row = direction.requests[direction.requests["number"] == figures.longest_stall_after_packet][0]
-    yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=together)
+    yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=together / 1e9)
 
 
 def _reliable_connection(direction: Direction) -> Iterator[Finding]:

@@ -204,12 +204,12 @@ def paths_out(direction: Direction) -> Iterator[Finding]:
             continue
         change = next(each for each in path.state_changes if each["state"] == "ASSUMED_BAD")
         back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
-        times = f"{plural(path.outs, 'time')}, for {duration_text(path.out_s)} in all"
+        times = f"{plural(path.outs, 'time')}, for {duration_text(path.out_ns / 1e9)} in all"
         text = f"path {path_name(path)} was taken out of use {times}; {back}"
         severity = WARNING if path.state == "ASSUMED_BAD" else INFO
-        yield Finding(
-            severity, "path-out", text, direction.figures.name, path.ev, change["packet"], change["time_s"], path.out_s
-        )
+        packet, time_ns = change["packet"], change["time_ns"]
+        weight = path.out_ns / 1e9
+        yield Finding(severity, "path-out", text, direction.figures.name, path.ev, packet, time_ns, weight)
 
 
 def corrupting_paths(direction: Direction) -> Iterator[Finding]:
@@ -246,12 +246,12 @@ def slow_paths(direction: Direction) -> Iterator[Finding]:
     sampled = [path for path in figures.paths if path.rtt.samples >= _LEAST_SAMPLES]
     if len(sampled) < 2:
         return
-    usual = float(np.median([path.rtt.p50_us or 0 for path in sampled]))
+    usual = float(np.median([path.rtt.p50_ns or 0 for path in sampled]))
     for path in sampled:
-        if (path.rtt.p50_us or 0) > _SLOW * max(usual, 1):
-            longer = f"half of its round trips take longer than {duration_text((path.rtt.p50_us or 0) / 1e6)}"
-            text = f"path {path_name(path)} is slow: {longer}, on the middle path {duration_text(usual / 1e6)}"
-            yield on_path(WARNING, "slow-path", text, direction, path, weight=(path.rtt.p50_us or 0) / max(usual, 1))
+        if (path.rtt.p50_ns or 0) > _SLOW * max(usual, 1000):
+            longer = f"half of its round trips take longer than {duration_text((path.rtt.p50_ns or 0) / 1e9)}"
+            text = f"path {path_name(path)} is slow: {longer}, on the middle path {duration_text(usual / 1e9)}"
+            yield on_path(WARNING, "slow-path", text, direction, path, weight=(path.rtt.p50_ns or 0) / max(usual, 1000))
 
 
 def silent_probes(direction: Direction) -> Iterator[Finding]:

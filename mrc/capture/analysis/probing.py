@@ -40,9 +40,9 @@ def match_probes(sent: Rows, answers: Rows) -> ProbeFates:
 
 @dataclass(frozen=True, slots=True)
 class EndpointOperation:
-    """An endpoint request: `rtt_us` is None where no response was seen, `port_status_mask` where it carries none."""
+    """An endpoint request: `rtt_ns` is None where no response was seen, `port_status_mask` where it carries none."""
 
-    time_s: float
+    time_ns: int
     packet: int
     op: str
     source: str
@@ -50,7 +50,7 @@ class EndpointOperation:
     request_id: int
     ev: int
     port_status_mask: int | None
-    rtt_us: float | None
+    rtt_ns: int | None
 
 
 def operations(found: dict[Pair, Rows]) -> list[EndpointOperation]:
@@ -68,7 +68,7 @@ def operations(found: dict[Pair, Rows]) -> list[EndpointOperation]:
             name = OPERATIONS.get(int(one["op"]), f"op {one['op']}")
             made.append(
                 EndpointOperation(
-                    sent / 1e9,
+                    sent,
                     int(one["number"]),
                     name,
                     address_text(source),
@@ -76,7 +76,7 @@ def operations(found: dict[Pair, Rows]) -> list[EndpointOperation]:
                     int(one["request_id"]),
                     int(one["ev"]),
                     int(one["mask"]) if one["op"] == 0 else None,
-                    None if back is None else (back - sent) / 1e3,
+                    None if back is None else back - sent,
                 )
             )
     return sorted(made, key=lambda each: each.packet)

@@ -13,8 +13,9 @@ from mrc.capture.analysis.figures import DirectionFigures, DirectionReported, Pa
 from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.path_findings import CHANCE
 from mrc.capture.analysis.series import goodput_window, has_losses, loss_bin_s, rtt_bin_s, series
+from mrc.capture.texts import seconds_text
 from mrc.report.html import Cell, escape, more, page, resource, table
-from mrc.report.units import count_text, duration_text, number_text, percent_text, size_text
+from mrc.report.units import count_text, duration_text, microseconds_text, number_text, percent_text, size_text
 
 # Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
 DIRECTIONS_DRAWN, _POINTS = 12, 300_000
@@ -40,7 +41,12 @@ def report(
     heaviest = sorted(analysis.directions, key=lambda each: -each.weight)
     drawn = heaviest[:DIRECTIONS_DRAWN]
     points = min(_MOST_POINTS_EACH, _POINTS // max(1, len(drawn)))
-    body = [_head(name, analysis), _findings(found), _events(events), _qps([each.figures for each in heaviest])]
+    body = [
+        _head(name, analysis),
+        _findings(found, analysis.digits),
+        _events(events, analysis.digits),
+        _qps([each.figures for each in heaviest]),
+    ]
     body += [_direction(each, index, reported.get(id(each))) for index, each in enumerate(drawn)]
     if len(heaviest) > len(drawn):
         body.append(
@@ -58,20 +64,21 @@ def report(
 def _head(name: str, analysis: Analysis) -> str:
     when = ""
     if analysis.start_ns is not None:
-        when = f", from {datetime.fromtimestamp(analysis.start_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        when = f", from {datetime.fromtimestamp(analysis.start_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    took = seconds_text(analysis.duration_ns, analysis.digits)
     return (
-        f"<h1>{escape(name)}</h1>\n<p class=lead>{analysis.packets:,} packets in {analysis.seconds:.3f} s{when}; "
+        f"<h1>{escape(name)}</h1>\n<p class=lead>{analysis.packets:,} packets in {took} s{when}; "
         f"{analysis.roce_packets:,} of RoCEv2 or MRC</p>"
     )
 
 
-def _findings(found: list[Finding]) -> str:
+def _findings(found: list[Finding], digits: int) -> str:
     if not found:
         return "<h2>Findings</h2>\n<p>None: nothing here looks wrong.</p>"
     items = []
     for each in found[:_FINDINGS_LISTED]:
         where = [each.qp or "", f"packet {each.packet}" if each.packet else ""]
-        where.append(f"{each.time_s:.6f} s" if each.time_s is not None else "")
+        where.append(f"{seconds_text(each.time_ns, digits)} s" if each.time_ns is not None else "")
         small = ", ".join(filter(None, where))
         looks = each.severity if each.cause is None else f"{each.severity} symptom"
         items.append(
@@ -84,11 +91,11 @@ def _findings(found: list[Finding]) -> str:
     return f"{head}\n<ul class=findings>\n{listed}\n</ul>{more(len(found), _FINDINGS_LISTED)}"
 
 
-def _events(events: FabricEvents | None) -> str:
+def _events(events: FabricEvents | None, digits: int) -> str:
     if events is None:
         return ""
     rows: list[list[Cell]] = [["before", each.words] for each in events.in_force]
-    rows += [[f"{time:.6f}", each.words] for time, each in events.meanwhile]
+    rows += [[seconds_text(time, digits), each.words] for time, each in events.meanwhile]
     if not rows:
         return ""
     words = "Lines across the graphs: solid for a cut, dashed for a heal, dotted for anything else."
@@ -111,7 +118,7 @@ def _qps(directions: list[DirectionFigures]) -> str:
             each.retransmissions,
         ]
         row += [each.spurious_retransmissions, marks, each.trimmed]
-        row += [number_text(each.rtt.p50_us, ",.0f"), number_text(each.rtt.p99_us, ",.0f"), done]
+        row += [microseconds_text(each.rtt.p50_ns), microseconds_text(each.rtt.p99_ns), done]
         rows.append(row)
     return "<h2>Queue pairs</h2>\n" + table(headings, rows, 2, most=_DIRECTIONS_LISTED)
 
@@ -212,7 +219,7 @@ def _facts(figures: DirectionFigures) -> str:
         [
             "messages",
             f"{figures.messages:,}, {figures.messages_unfinished:,} unfinished; "
-            f"half done in {number_text(took.p50_us, ',.0f')} µs, 99 % in {number_text(took.p99_us, ',.0f')} µs",
+            f"half done in {microseconds_text(took.p50_ns)} µs, 99 % in {microseconds_text(took.p99_ns)} µs",
         ],
         [
             "of the time",
@@ -248,9 +255,9 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
     for path in paths:
         row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, size_text(path.payload_bytes)]
         row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
-        row += [number_text(path.rtt.p50_us, ",.0f"), number_text(path.rtt.p99_us, ",.0f")]
+        row += [microseconds_text(path.rtt.p50_ns), microseconds_text(path.rtt.p99_ns)]
         row += [f"{path.probes_answered}/{path.probes}"]
-        row += [None, None, None] if at_receiver else [path.outs, number_text(path.out_s * 1e3, ",.1f"), path.state]
+        row += [None, None, None] if at_receiver else [path.outs, f"{path.out_ns / 1e6:,.1f}", path.state]
         rows.append(row)
     return table(headings, rows, 2, mono=2, most=_PATHS_LISTED)
 

@@ -16,15 +16,15 @@ def reported_document(trace: Trace) -> dict[str, Any]:
         "title": short_text(trace.header.title),
         "vantage_point": short_text(trace.header.vantage_point),
         "generator": short_text(trace.header.generator),
-        "start_s": trace.first_ns / 1e9 if trace.has_wall_clock and trace.events else None,
-        "seconds": (trace.last_ns - trace.first_ns) / 1e9,
+        "start_ns": trace.first_ns if trace.has_wall_clock and trace.events else None,
+        "duration_ns": trace.last_ns - trace.first_ns,
         "events": trace.events,
         "damaged_records": trace.skipped + trace.not_believed,
         "dropped_events": trace.dropped,
         "cut": trace.cut,
         "ended": trace.ended,
         "ports": [
-            {"time_s": (time - trace.first_ns) / 1e9, "side": side, "port": port, "up": up}
+            {"time_ns": time - trace.first_ns, "side": side, "port": port, "up": up}
             for time, side, port, up in trace.ports
         ],
         "qps": [_qp(trace, qp) for qp in trace.qps],
@@ -64,15 +64,15 @@ def _qp(trace: Trace, qp: ReportedQp) -> dict[str, Any]:
         "work_completed": dict(qp.work),
         "work_omitted": counts["work_omitted"],
         "cwnd_bytes": spread([each[1] for each in qp.metrics]),
-        "srtt_us": spread([each[4] / 1e3 for each in qp.metrics if each[4]]),
+        "srtt_ns": spread([each[4] for each in qp.metrics if each[4]]),
         "metrics": [
             {
-                "time_s": (time - trace.first_ns) / 1e9,
+                "time_ns": time - trace.first_ns,
                 "cwnd_bytes": cwnd,
                 "inflight_bytes": inflight,
                 "outstanding": outstanding,
-                "srtt_us": srtt / 1e3,
-                "min_rtt_us": least / 1e3,
+                "srtt_ns": srtt,
+                "min_rtt_ns": least,
             }
             for time, cwnd, inflight, outstanding, srtt, least in qp.metrics[
                 :: -(-len(qp.metrics) // METRICS_KEPT) or 1
@@ -102,7 +102,7 @@ def _paths(trace: Trace, qp: ReportedQp, lost: Counter[tuple[int, str]]) -> list
                 "marked": path.marked,
                 "state": path.state,
                 "outs": path.outs,
-                "out_s": path.out_ns(trace.last_ns) / 1e9,
+                "out_ns": path.out_ns(trace.last_ns),
                 "state_changes": changes(path.changes, trace.first_ns),
             }
         )

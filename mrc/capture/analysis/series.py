@@ -77,11 +77,11 @@ class _Scale:
 
 def _events(scale: _Scale, events: FabricEvents | None) -> list[dict[str, Any]]:
     """What was done to the fabric while the direction was busy; of too many, as many as are drawn, evenly."""
-    begin, end = scale.start / 1e9, (scale.start + scale.span) / 1e9
+    begin, end = scale.start, scale.start + scale.span
     within = [] if events is None else [(time, each) for time, each in events.meanwhile if begin <= time <= end]
     return [
         {
-            "x": within[index][0],
+            "x": within[index][0] / 1e9,
             "event": within[index][1].event,
             "label": f"{within[index][1].event} {within[index][1].target}",
             "text": within[index][1].words,
@@ -217,10 +217,10 @@ def _smoothed(raw: Values, window: int) -> tuple[Values, Values, Values]:
 
 def slow_paths(paths: list[PathFigures]) -> list[PathFigures]:
     """Those whose median round trip is far above the middle one's, the slowest first, as many as are drawn."""
-    medians = [path.rtt.p50_us for path in paths if path.rtt.p50_us is not None]
+    medians = [path.rtt.p50_ns for path in paths if path.rtt.p50_ns is not None]
     usual = float(np.median(medians)) if len(medians) > 2 else 0.0
-    slow = [path for path in paths if usual and (path.rtt.p50_us or 0) > SLOW * max(usual, 1)]
-    return sorted(slow, key=lambda path: -(path.rtt.p50_us or 0))[:PATHS_DRAWN]
+    slow = [path for path in paths if usual and (path.rtt.p50_ns or 0) > SLOW * max(usual, 1000)]
+    return sorted(slow, key=lambda path: -(path.rtt.p50_ns or 0))[:PATHS_DRAWN]
 
 
 def _rtt(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
