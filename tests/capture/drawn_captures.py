@@ -25,6 +25,8 @@ FAULTS = (
 )
 PLACES = ("sender", "middle", "receiver", "ends")
 HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
+# Drawn apart from the others, in some of the captures to which nothing else is done.
+MORE_HARMS = ("step",)
 
 
 @dataclass
@@ -40,6 +42,9 @@ class Draw:
     paths: list[int]
     culprit: list[int]
     offset_ns: int = 0
+    # By how much the clock was set, and from which sighting on.
+    step_ns: int = 0
+    step_at: int = 0
 
     @property
     def words(self) -> str:
@@ -79,9 +84,14 @@ def drawn(seed: int, *, transport: str = "", place: str = "", harm: str = "") ->
         fault = "loss"
     if fault == "plane" and planes == 1:
         fault = "path"
+    given = bool(harm)
     place, harm = place or chance.choice(PLACES), harm or chance.choice(HARMS)
     if harm == "offset" and place != "ends":
         harm = "none"
+    # A generator of its own: what is drawn here moves nothing that is drawn elsewhere.
+    more = random.Random(f"{seed} more")
+    if not given and harm == "none" and more.random() < 0.4:
+        harm = more.choice(MORE_HARMS)
     culprit = [chance.choice(paths)]
     if fault == "plane":
         culprit = [ev for ev in paths if ev >> 24 == culprit[0] >> 24]
@@ -186,4 +196,9 @@ def _harmed(seen: list[Sighting], draw: Draw, chance: random.Random) -> list[Sig
         for each in seen:
             each.time -= min(0, earliest)
         return sorted(seen, key=lambda each: each.time)
+    if draw.harm == "step":
+        draw.step_ns = chance.choice((100, 3_000, 3_600_000)) * 1000 * MICROSECOND
+        draw.step_at = chance.randrange(len(seen) // 4, 3 * len(seen) // 4)
+        for each in seen[draw.step_at :]:
+            each.time += draw.step_ns
     return seen

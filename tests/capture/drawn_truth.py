@@ -27,7 +27,8 @@ _FOLLOW = {
     "dead": _LOSSES,
     "slow": {"slow-path", "spurious-retransmissions", "path-out"},
     "late": {"spurious-retransmissions", "path-out", "stall"},
-    "back-loss": {"spurious-retransmissions", "path-out", "stall"},
+    # With the SACK lost, a packet that others overtook looks as if it had been lost.
+    "back-loss": {"spurious-retransmissions", "path-out", "stall", "loss"},
     "host-loss": _LOSSES,
     "doubled": {"duplicates"},
     "rnr": {"receiver-not-ready", "stall", "spurious-retransmissions"},
@@ -112,6 +113,7 @@ class _Said:
                 for packet in requests
             )
             self.equal("lost_behind_capture", figures.lost_behind_capture, behind)
+        self.check_step(figures)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
         self.equal("not_captured", figures.not_captured, self.not_captured())
         if self.draw.transport == "mrc" and figures.lost is not None and not guessed:
@@ -120,6 +122,31 @@ class _Said:
             said = Counter({path.ev: path.lost for path in figures.paths if path.lost})
             if said - lost or (lost - said).total() > figures.lost_unsure:
                 self.wrong.append(f"lost by path: {dict(said)}, truly {dict(lost)}")
+
+    def check_step(self, figures: DirectionFigures) -> None:
+        """A clock set forward is found, with its size, or the pause is named; figures in time follow."""
+        if self.draw.harm != "step":
+            return
+        truly, slack = self.draw.step_ns, 2_000_000
+        found, unsure = [-step.ns for step in self.analysis.clock_steps], self.analysis.clock_unsure
+        if found:
+            self.between("clock set forward", found[0], truly - slack, truly + slack)
+        if len(found) + len(unsure) > 1:
+            self.wrong.append(f"clock: {found}, {unsure}")
+        if not found and not unsure and not self.looks_like_a_pause():
+            self.wrong.append("a clock set forward is not noticed")
+        if (found or unsure) and (figures.rtt.max_ns or 0) > truly:
+            self.wrong.append(f"rtt: {figures.rtt}")
+
+    def looks_like_a_pause(self) -> bool:
+        """Whether what the file shows of the step is what a requestor's timer or an idle program leaves too: it goes on
+        with what it had sent before, or at the receiver between two messages. Of RC with any fault a timer may have
+        gone back unseen."""
+        at = self.draw.step_at
+        fresh = next(each.packet for each in self.made.sightings[at:] if each.packet.forward)
+        if self.draw.transport == "rc":
+            return self.draw.fault != "none" or self.draw.place in ("receiver", "middle")
+        return fresh.rtx or (self.draw.place == "receiver" and fresh.psn % 16 == 0)
 
     def unseen(self, came: set[int]) -> list[Packet]:
         """Requests of these PSNs."""
@@ -214,7 +241,10 @@ class _Said:
     def check_findings(self, found: list[Finding]) -> None:
         allowed = _MEASURES | _FOLLOW[self.draw.fault]
         allowed |= {"missing": {"not-captured"}, "begun": set(), "cut": set()}.get(self.draw.harm, set())
+        allowed |= {"step": {"clock-stepped", "clock-unsure"}}.get(self.draw.harm, set())
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
+        if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
+            allowed |= {"stall"}
         for each in found:
             if each.kind not in allowed:
                 self.wrong.append(f"finding {each.kind}: {each.text}")

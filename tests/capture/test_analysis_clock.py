@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from analyzing import found_in, only_direction
+from analyzing import analysis_of, found_in, only_direction
 from crafted_flows import MICROSECOND, Crafted, CraftedRc, ev_of, pcap_of, transfer
 
 PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
@@ -32,6 +32,101 @@ def test_a_clock_set_back_moves_no_loss() -> None:
         assert 95_000 < (figures.rtt.p50_ns or 0) < 105_000
         (found,) = found_in(capture)["clock-stepped"]
         assert found.packet == 1201
+
+
+def set_forward(records: Records, at: int, ns: int) -> Records:
+    return [(time + SECOND + (ns if number >= at else 0), frame) for number, (time, frame) in enumerate(records)]
+
+
+def test_a_clock_set_forward_moves_no_loss() -> None:
+    records, lost = lossy()
+    for ns in (3600 * SECOND, SECOND, 20_000 * MICROSECOND):
+        capture = pcap_of(set_forward(records, 1200, ns))
+        figures = only_direction(capture).figures
+        assert (figures.lost, figures.spurious_retransmissions) == (lost, 0)
+        assert (figures.rtt.max_ns or 0) < 120_000
+        found = found_in(capture)
+        (stepped,) = found["clock-stepped"]
+        assert "set forward" in stepped.text
+        assert stepped.packet == 1201
+        assert "stall" not in found
+        whole = analysis_of(capture).duration_ns
+        assert abs(whole - analysis_of(pcap_of(records)).duration_ns) < 20_000
+
+
+def test_a_clock_set_forward_twice_and_back() -> None:
+    records, lost = lossy()
+    records = set_forward(set_back(set_forward(records, 700, SECOND), 1100, SECOND), 1500, 2 * SECOND)
+    capture = pcap_of(records)
+    assert only_direction(capture).figures.lost == lost
+    words = [each.text.partition(":")[0] for each in found_in(capture)["clock-stepped"]]
+    assert sorted(words) == [
+        "the clock was set back by 1.00 s",
+        "the clock was set forward by 1.00 s",
+        "the clock was set forward by 2.00 s",
+    ]
+
+
+def answered_one_by_one(held_ns: int) -> Crafted:
+    """One packet in flight at a time, in one message; the answer to the 50th takes so much longer."""
+    crafted, now = Crafted(payload=64), 0
+    for psn in range(100):
+        crafted.data(now, psn, PATHS[psn % 8], ackreq=True)
+        now += 80 * MICROSECOND + (held_ns if psn == 50 else 0)
+        crafted.sack(now, psn, psn, PATHS[psn % 8])
+        now += 5 * MICROSECOND
+    return crafted
+
+
+def test_with_one_packet_in_flight_nobody_can_tell() -> None:
+    capture = answered_one_by_one(2 * SECOND).pcap()
+    figures, found = only_direction(capture).figures, found_in(capture)
+    (unsure,) = found["clock-unsure"]
+    assert "the clock was set forward, or everything stood still" in unsure.text
+    assert unsure.packet == 102
+    assert not {"stall", "clock-stepped"} & found.keys()
+    assert (figures.goodput_gbps, figures.rtt.max_ns, figures.longest_stall_ns, figures.idle_share) == (None,) * 4
+    assert figures.rtt.p99_ns == 80_000
+    assert found_in(answered_one_by_one(0).pcap()).keys() == {"window-limited"}
+
+
+def test_answers_that_come_all_at_once_were_held_up() -> None:
+    """Everything that was in flight is answered in one moment: a host stood still, no clock."""
+    crafted = Crafted(payload=64)
+    for psn in range(400):
+        sent = psn * 4 * MICROSECOND + (SECOND if psn > 200 else 0)
+        crafted.data(sent, psn, PATHS[psn % 8])
+        answered = sent + 80 * MICROSECOND
+        if 197 < psn <= 200:
+            answered = 800 * MICROSECOND + SECOND + (psn - 197) * 100
+        crafted.sack(answered, psn, psn, PATHS[psn % 8])
+    found = found_in(pcap_of(sorted(crafted.records)))
+    assert not {"clock-stepped", "clock-unsure"} & found.keys()
+    assert "stall" in found
+
+
+def test_what_a_timer_sends_again_behind_a_pause_is_no_step() -> None:
+    crafted = Crafted(payload=64)
+    for psn in range(300):
+        sent = psn * 4 * MICROSECOND + (SECOND if psn > 200 else 0)
+        crafted.data(sent, psn, PATHS[psn % 8])
+        if 190 < psn <= 200:
+            sent = SECOND + psn * 4 * MICROSECOND - 60 * MICROSECOND
+            crafted.data(sent, psn, PATHS[psn % 8], rtx=True)
+        crafted.sack(sent + 80 * MICROSECOND, psn, psn, PATHS[psn % 8], rtx=190 < psn <= 200)
+    found = found_in(pcap_of(sorted(crafted.records)))
+    assert not {"clock-stepped", "clock-unsure"} & found.keys()
+    assert "stall" in found
+
+
+def test_other_packets_in_a_pause_show_that_the_clock_went_on() -> None:
+    """A neighbour solicitation each 100 ms while the flow stands still."""
+    capture = answered_one_by_one(2 * SECOND)
+    pause = capture.records[100][0]
+    others = [(pause + each * 100_000 * MICROSECOND, bytes(12) + b"\x08\x06" + bytes(46)) for each in range(1, 20)]
+    found = found_in(pcap_of(sorted(capture.records + others)))
+    assert not {"clock-stepped", "clock-unsure"} & found.keys()
+    assert "stall" in found
 
 
 def test_a_clock_set_back_in_a_capture_of_rc() -> None:

@@ -250,7 +250,8 @@ def test_a_stall() -> None:
     crafted = Crafted()
     in_turn(crafted, 8)
     crafted.data(us(200), 8, A)
-    crafted.data(us(200_200), 9, A)
+    crafted.data(us(200_200), 8, A, rtx=True)
+    crafted.data(us(200_204), 9, A)
     crafted.sack(us(200_300), 9, 9, A)
     (found,) = found_in(crafted.pcap())["stall"]
     assert found.text == "nothing was sent for 200 ms although packets were unacknowledged: 99.9 % of the time"

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mrc.capture.analysis.clock import Clock, Step
+from mrc.capture.analysis.analysing import analyse
+from mrc.capture.analysis.clock import Clock, Pause, Step, moved
 from mrc.capture.analysis.copies import operations_once, remove_copies
-from mrc.capture.analysis.direction import Direction, analyse
+from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.figures import QpFigures
 from mrc.capture.analysis.flows import Flow, Flows
+from mrc.capture.analysis.forward_steps import set_forward, without_steps
 from mrc.capture.analysis.probing import EndpointOperation, operations
 from mrc.capture.analysis.records import OTHER, Fields
 from mrc.capture.columns import NOT_THERE, RIGHT, WRONG, Columns
@@ -40,7 +42,8 @@ class Some:
 class Analysis:
     """What a capture of `packets` packets, `roce_packets` of them RoCEv2 or MRC, says. Times in `directions` count from
     `start_ns` (since the epoch; None where the file has no times); `digits` of a second is
-    what they have. `left_out` packets belong to no flow. `cut_to`: the most bytes that the capture kept of a packet whose headers it did not keep whole."""
+    what they have. `left_out` packets belong to no flow. In `clock_unsure` the clock may have been set. `cut_to`: the
+    most bytes that the capture kept of a packet whose headers it did not keep whole."""
 
     packets: int
     roce_packets: int
@@ -49,6 +52,7 @@ class Analysis:
     digits: int
     without_time: int
     clock_steps: list[Step]
+    clock_unsure: list[Pause]
     has_coarse_times: bool
     icrc_right: int
     icrc_wrong: Some
@@ -103,8 +107,13 @@ class Collector:
 
     def finish(self) -> Analysis:
         self._flows.finish()
+        forward = set_forward(self._flows.all, self._clock.pauses)
+        if forward.steps:
+            without_steps(self._flows.all, self._flows.endpoint_operations.values(), forward.steps)
+            self._last_ns = int(moved(np.array([self._last_ns]), forward.steps)[0])
+        unsure = [pause.moved(forward.steps) for pause in forward.unsure]
         remove_copies(self._flows.all)
-        directions = [analyse(flow, self._last_ns, self._clock.is_coarse) for flow in self._flows.all]
+        directions = [analyse(flow, self._last_ns, self._clock.is_coarse, unsure) for flow in self._flows.all]
         return Analysis(
             self._packets,
             self._roce,
@@ -112,7 +121,8 @@ class Collector:
             self._last_ns - self._first_ns,
             MILLISECONDS if self._clock.is_coarse else self._digits,
             self._clock.missing,
-            self._clock.steps,
+            sorted([*self._clock.steps, *forward.steps]),
+            unsure,
             self._clock.is_coarse,
             self._right,
             self._wrong,

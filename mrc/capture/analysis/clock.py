@@ -1,4 +1,7 @@
-"""The one check of a capture's times, before anything else reads them: missing, too coarse, or stepped back."""
+"""The one check of a capture's times, before anything else reads them: missing, too coarse, or stepped back.
+
+Whether the clock was set forward the flows show (`forward_steps`): here are the pauses in which it may have been.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,43 @@ _STEP_NS = _MILLISECOND
 # Of a flow that goes on across a step the next PSN is about here; of files put one behind the other it is not.
 _BEHIND, _AHEAD = 16, 64
 _MOST_STEPS = 3
+# Shorter pauses are not looked at, nor more of them.
+_PAUSE_NS, _MOST_PAUSES = 200_000, 64
 # Fewer packets may well lie on whole milliseconds by chance.
 _FEWEST = 20
 
 
 class Step(NamedTuple):
-    """From packet `number` on the clock was `ns` further back."""
+    """From packet `number` on, whose time is `at`, the clock was `ns` further back; further ahead where negative."""
 
     number: int
     ns: int
+    at: int = 0
+
+
+class Pause(NamedTuple):
+    """No packet of the whole file lies between two times; `number` is the first behind it."""
+
+    begin: int
+    end: int
+    number: int
+
+    @property
+    def ns(self) -> int:
+        return self.end - self.begin
+
+    def moved(self, steps: list[Step]) -> Pause:
+        """The same pause as if the clock had not been set at these steps."""
+        begin, end = moved(np.array([self.begin, self.end]), steps).tolist()
+        return Pause(begin, end, self.number)
+
+
+def moved(time: I64, steps: list[Step]) -> I64:
+    """Times as if the clock had not been set at these steps."""
+    shifted = time.copy()
+    for step in steps:
+        shifted[time >= step.at] += step.ns
+    return shifted
 
 
 class Clock:
@@ -36,6 +67,8 @@ class Clock:
         self._last = self._tick = self._in_tick = self._shift = 0
         self.missing = self._packets = self._coarse = 0
         self.steps: list[Step] = []
+        self._latest: int | None = None
+        self._pauses: list[Pause] = []
 
     @property
     def is_coarse(self) -> bool:
@@ -62,7 +95,21 @@ class Clock:
             self._coarse += int(there.sum())
             time = self._in_order(time)
         self._last = int(time[-1])
+        self._note_pauses(time, numbers)
         return time
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """The longest pauses of the whole file, in order of time."""
+        return sorted(self._pauses)
+
+    def _note_pauses(self, time: I64, numbers: I64) -> None:
+        latest = np.maximum.accumulate(np.append(int(time[0]) if self._latest is None else self._latest, time))
+        self._latest = int(latest[-1])
+        gap = time - latest[:-1]
+        for at in np.flatnonzero(gap >= _PAUSE_NS)[np.argsort(-gap[gap >= _PAUSE_NS])][:_MOST_PAUSES].tolist():
+            self._pauses.append(Pause(int(latest[at]), int(time[at]), int(numbers[at])))
+        self._pauses = sorted(self._pauses, key=lambda pause: -pause.ns)[:_MOST_PAUSES]
 
     def _without_steps(self, time: I64, psn: I64, qpn: I64, is_request: Bools, numbers: I64) -> I64:
         time = time + self._shift

@@ -101,7 +101,7 @@ class PathFigures:
     probe_rtt: Times = field(default_factory=lambda: Times(0))
     state: str = "GOOD"
     outs: int = 0
-    out_ns: int = 0
+    out_ns: int | None = 0
     state_changes: list[dict[str, Any]] = field(default_factory=list)
     first_use_ns: int | None = None
     last_use_ns: int | None = None
@@ -175,9 +175,9 @@ class DirectionFigures:
     messages: int = 0
     messages_unfinished: int = 0
     message_time: Times = field(default_factory=lambda: Times(0))
-    idle_share: float = 0.0
-    waiting_share: float = 0.0
-    longest_stall_ns: int = 0
+    idle_share: float | None = 0.0
+    waiting_share: float | None = 0.0
+    longest_stall_ns: int | None = 0
     longest_stall_after_packet: int | None = None
     in_flight_max: int = 0
     go_backs: int = 0

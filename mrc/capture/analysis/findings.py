@@ -80,9 +80,15 @@ def _of_capture(analysis: Analysis) -> Iterator[Finding]:
         text = f"{plural(analysis.without_time, 'packet')} without a time: figures with times mean little"
         yield Finding(WARNING, "no-times", text, weight=analysis.without_time)
     for step in analysis.clock_steps:
-        back = duration_text(step.ns / 1e9)
-        text = f"the clock was set back by {back}: times from there on are taken as if it had not been"
-        yield Finding(WARNING, "clock-stepped", text, packet=step.number, weight=step.ns)
+        by, way = duration_text(abs(step.ns) / 1e9), "back" if step.ns > 0 else "forward"
+        text = f"the clock was set {way} by {by}: times from there on are taken as if it had not been"
+        yield Finding(WARNING, "clock-stepped", text, packet=step.number, weight=abs(step.ns))
+    for pause in analysis.clock_unsure:
+        text = (
+            f"nothing was captured for {duration_text(pause.ns / 1e9)} and all went on behind it: the clock was set "
+            "forward, or everything stood still; times across it are not known"
+        )
+        yield Finding(INFO, "clock-unsure", text, packet=pause.number, time_ns=pause.end)
     if analysis.has_coarse_times:
         text = "times are whole milliseconds: round trips, and pauses of a few milliseconds, are not known"
         yield Finding(INFO, "coarse-times", text)
@@ -252,14 +258,14 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
     yield from _stalls(direction)
     span = (figures.last_ns or 0) - (figures.first_ns or 0)
     took = duration_text(span / 1e9)
-    if figures.waiting_share > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
+    if (figures.waiting_share or 0) > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
-            f"window-limited: {percent_text(figures.waiting_share)} of {took} went by waiting for "
+            f"window-limited: {percent_text(figures.waiting_share or 0)} of {took} went by waiting for "
             f"answers, with at most {plural(figures.in_flight_max, 'packet')} in flight"
         )
         yield Finding(INFO, "window-limited", text, figures.name)
-    if figures.idle_share > 0.5 and len(direction.requests) >= _LEAST_PACKETS:
-        text = f"idle: for {percent_text(figures.idle_share)} of {took} the sender had nothing to send"
+    if (figures.idle_share or 0) > 0.5 and len(direction.requests) >= _LEAST_PACKETS:
+        text = f"idle: for {percent_text(figures.idle_share or 0)} of {took} the sender had nothing to send"
         yield Finding(INFO, "idle", text, figures.name)
 
 
@@ -269,14 +275,17 @@ def _stalls(direction: Direction) -> Iterator[Finding]:
     span = (figures.last_ns or 0) - (figures.first_ns or 0)
     stalls = direction.stalls_ns[direction.stalls_ns > patience_ns(figures)]
     together = int(stalls.sum())
-    if not len(stalls) or (figures.longest_stall_ns <= _STALL_NS and together < _STALLED_SHARE * span):
+    if not len(stalls):
         return
-    text = f"nothing was sent for {duration_text(figures.longest_stall_ns / 1e9)} although packets were unacknowledged"
+    longest = int(stalls.max())
+    if longest <= _STALL_NS and together < _STALLED_SHARE * span:
+        return
+    text = f"nothing was sent for {duration_text(longest / 1e9)} although packets were unacknowledged"
     if len(stalls) > 1:
         text += f"; {len(stalls)} such pauses took {duration_text(together / 1e9)}"
     if together >= _STALLED_SHARE * span:
         text += f": {percent_text(together / span)} of the time"
-    row = direction.requests[direction.requests["number"] == figures.longest_stall_after_packet][0]
+    row = direction.requests[int(direction.stalls_ns.argmax())]
     yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=together / 1e9)
 
 

@@ -204,11 +204,12 @@ def paths_out(direction: Direction) -> Iterator[Finding]:
             continue
         change = next(each for each in path.state_changes if each["state"] == "ASSUMED_BAD")
         back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
-        times = f"{plural(path.outs, 'time')}, for {duration_text(path.out_ns / 1e9)} in all"
+        took = "" if path.out_ns is None else f", for {duration_text(path.out_ns / 1e9)} in all"
+        times = plural(path.outs, "time") + took
         text = f"path {path_name(path)} was taken out of use {times}; {back}"
         severity = WARNING if path.state == "ASSUMED_BAD" else INFO
         packet, time_ns = change["packet"], change["time_ns"]
-        weight = path.out_ns / 1e9
+        weight = (path.out_ns or 0) / 1e9
         yield Finding(severity, "path-out", text, direction.figures.name, path.ev, packet, time_ns, weight)
 
 

@@ -223,8 +223,7 @@ def _facts(figures: DirectionFigures) -> str:
         ],
         [
             "of the time",
-            f"{percent_text(figures.waiting_share)} waiting for answers, "
-            f"{percent_text(figures.idle_share)} with nothing to send",
+            f"{_share(figures.waiting_share)} waiting for answers, {_share(figures.idle_share)} with nothing to send",
         ],
         [
             "planes",
@@ -238,6 +237,10 @@ def _facts(figures: DirectionFigures) -> str:
         ["probes", f"{figures.probes_answered:,} of {figures.probes:,} answered" if figures.probes else ""],
     ]
     return table([], [fact for fact in facts if fact[1]], 2)
+
+
+def _share(share: float | None) -> str:
+    return "?" if share is None else percent_text(share)
 
 
 def _qpn(qpn: int | None) -> str:
@@ -257,7 +260,11 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
         row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
         row += [microseconds_text(path.rtt.p50_ns), microseconds_text(path.rtt.p99_ns)]
         row += [f"{path.probes_answered}/{path.probes}"]
-        row += [None, None, None] if at_receiver else [path.outs, f"{path.out_ns / 1e6:,.1f}", path.state]
+        row += (
+            [None, None, None]
+            if at_receiver
+            else [path.outs, number_text(None if path.out_ns is None else path.out_ns / 1e6, ",.1f"), path.state]
+        )
         rows.append(row)
     return table(headings, rows, 2, mono=2, most=_PATHS_LISTED)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
+from mrc.capture.analysis.clock import Pause
 from mrc.capture.analysis.fates import Fates
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
@@ -17,7 +19,7 @@ def _of_opcodes(what: str) -> Bools:
     return np.array([value in OPCODES and bool(getattr(OPCODES[value], what)) for value in range(256)], np.bool_)
 
 
-_STARTS, _ENDS = _of_opcodes("starts"), _of_opcodes("ends")
+STARTS, ENDS = _of_opcodes("starts"), _of_opcodes("ends")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Pace:
     most_in_flight: int
 
 
-def pace(requests: Rows, known: Acknowledged) -> Pace:
-    """`requests` of one flow in order of time."""
+def pace(requests: Rows, known: Acknowledged, unsure: Sequence[Pause] = ()) -> Pace:
+    """`requests` of one flow in order of time. Pauses that are `unsure` are no stalls."""
     if len(requests) < 2:
         return Pace(0.0, 0.0, np.zeros(0, np.int64), 0, 0, len(requests))
     time = requests["time"]
@@ -49,10 +51,13 @@ def pace(requests: Rows, known: Acknowledged) -> Pace:
     if not len(known.edge):
         busy = gap
     whole = max(1, int(time[-1] - time[0]))
+    idle = (gap - busy).sum()
     waiting = busy[requests["ackreq"][:-1]].sum() if len(known.edge) else 0
+    for pause in unsure:
+        busy[(time[:-1] <= pause.begin) & (time[1:] >= pause.end)] = 0
     longest = int(busy.argmax())
     return Pace(
-        float((gap - busy).sum() / whole),
+        float(idle / whole),
         float(waiting / whole),
         busy,
         int(busy[longest]),
@@ -74,7 +79,7 @@ class Messages:
 
 def messages(fates: Fates) -> Messages:
     firsts = fates.requests[fates.first]
-    starts, ends = firsts[_STARTS[firsts["opcode"]]], firsts[_ENDS[firsts["opcode"]]]
+    starts, ends = firsts[STARTS[firsts["opcode"]]], firsts[ENDS[firsts["opcode"]]]
     done = fates.acknowledged.edge_passed(ends["seq"])
     # The start that belongs to an end is the last one not behind it, unless another message ends between them.
     at = np.searchsorted(starts["seq"], ends["seq"], "right") - 1

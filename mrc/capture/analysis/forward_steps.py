@@ -1,0 +1,199 @@
+"""A clock that was set forward while a capture ran: looked for where the whole file pauses.
+
+A pause of endpoints looks different. Answers to packets in flight come during it, or all at once behind it, and a
+requestor that waited longer than its timer sends again. When the clock was set, each packet in flight is answered
+behind the pause, after its usual time and the length of the pause, and PSNs go on. With fewer than two packets in
+flight the file does not show which of the two it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from mrc.capture.analysis.clock import Pause, Step, moved
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
+from mrc.capture.analysis.flows import Flow
+from mrc.capture.analysis.records import ANSWER_ROW, REQUEST_ROW, Rows
+from mrc.capture.analysis.round_trips import asking, triggering
+from mrc.capture.analysis.sending import ENDS
+from mrc.capture.frames import I64, Bools
+
+# A pause is no part of a flow's usual times when it is so many times as long as nearly all of them.
+_ROUND_TRIPS = 20
+_LEAST_NS = 200_000
+# Without answers that tell, pauses this long are named.
+_LONG_NS = 50_000_000
+_MOST_STEPS = 3
+# With fewer pairs outside of pauses nothing is usual.
+_FEWEST_USUAL = 8
+# So much further than the middle one nearly all times are from it.
+_SPREADS = 3
+_MOST_FIT = 0.75
+# Of a flow that goes on the next PSN is about here.
+_AHEAD = 64
+# Where a requestor waited for something, most of the last so many packets before it are sent again.
+_LATEST = 4
+
+
+class Forward(NamedTuple):
+    """`steps` of the clock, and `unsure`: pauses that may be steps."""
+
+    steps: list[Step]
+    unsure: list[Pause]
+
+
+class _Pairs(NamedTuple):
+    """Requests and the answers that they brought about, one element for each: both times, how long the answer took,
+    and how much longer than usual on its path."""
+
+    sent: I64
+    answered: I64
+    longer: I64
+
+    def across(self, pause: Pause) -> Bools:
+        found: Bools = (self.sent <= pause.begin) & (self.answered >= pause.end)
+        return found
+
+
+class _Seen(NamedTuple):
+    """The requests of a flow, each packet where it was seen first, in order of PSN, then time; when those that were
+    seen twice were seen `again`, where most were (else 0); and the PSNs that are there `more` often than most."""
+
+    first: Rows
+    again: I64
+    more: I64
+
+    @classmethod
+    def of(cls, flow: Flow) -> _Seen:
+        rows = np.concatenate(flow.requests or [np.zeros(0, REQUEST_ROW)])
+        names = ("seq", "ev", "rtx") if flow.mrc else ("seq",)
+        rows = rows[np.lexsort((rows["time"], *(rows[name] for name in names[::-1])))]
+        fresh = np.ones(len(rows), np.bool_)
+        fresh[1:] = np.any([rows[name][1:] != rows[name][:-1] for name in names], axis=0)
+        begins = np.flatnonzero(fresh)
+        sizes = np.diff(np.append(begins, len(rows)))
+        usual = int(np.bincount(sizes).argmax()) if len(sizes) else 0
+        again = np.where(sizes == 2, rows["time"][np.minimum(begins + 1, len(rows) - 1)], 0)
+        more = rows["seq"][begins[sizes > usual]]
+        if flow.mrc:
+            more = rows["seq"][begins][rows["rtx"][begins]]
+        else:
+            # Of RC nothing but the number of sightings tells a packet sent again from one seen again.
+            begins, again = begins[sizes == usual], again[sizes == usual]
+        order = np.lexsort((rows["time"][begins], rows["seq"][begins]))
+        return cls(rows[begins[order]], again[order] * (usual == 2), more)
+
+
+class _Around(NamedTuple):
+    """What a flow shows around a pause: whether its PSNs `go_on` behind it, whether those before it are sent `again`,
+    and whether it lies `within` a message."""
+
+    go_on: bool
+    again: bool
+    within: bool
+
+
+def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
+    """Judge the longest pauses of a file by all flows in it."""
+    found = Forward([], [])
+    if not pauses:
+        return found
+    seen = [_Seen.of(flow) for flow in flows]
+    pairs, tolerance, usual = _all_pairs(flows, seen, pauses)
+    for pause in pauses:
+        if pause.ns <= max(_LEAST_NS, _ROUND_TRIPS * usual):
+            continue
+        around = [_around(flow, each, pause) for flow, each in zip(flows, seen, strict=True)]
+        there = [each for each in around if each is not None]
+        if not there or sum(each.go_on for each in there) < _MOST_FIT * len(there):
+            continue
+        across = pairs.across(pause)
+        ns = _step_of(pairs.sent[across], pairs.longer[across], tolerance)
+        if ns is not None and len(found.steps) < _MOST_STEPS:
+            found.steps.append(Step(pause.number, -ns, pause.end))
+            continue
+        told = across.any() or any(each.within for each in there)
+        held_up = _at_once(pairs.sent[across], pairs.answered[across], pairs.longer[across], tolerance)
+        held_up |= any(each.again for each in there)
+        # With others in between, this pause alone does not explain it.
+        held_up |= bool(across.any()) and int(np.median(pairs.longer[across])) > 2 * pause.ns
+        if pause.ns >= _LONG_NS and told and not held_up:
+            found.unsure.append(pause)
+    return found
+
+
+def _all_pairs(flows: list[Flow], seen: list[_Seen], pauses: list[Pause]) -> tuple[_Pairs, int, int]:
+    """The pairs of all flows; how far usual times are from those of their path, and how long nearly all take."""
+    found: list[tuple[I64, I64, I64]] = []
+    for flow, (rows, again, _) in zip(flows, seen, strict=True):
+        answers = np.concatenate(flow.answers or [np.zeros(0, ANSWER_ROW)])
+        answers = answers[np.lexsort((answers["number"], answers["time"]))]
+        index, places = triggering(rows, answers) if flow.mrc else asking(rows, answers)
+        # Of an answer that is there twice the first sighting.
+        index, first = np.unique(index, return_index=True)
+        found.append((rows["time"][index], answers["time"][places[first]], rows["ev"][index]))
+        # What two places saw was on its way between the two.
+        twice = again > 0
+        found.append((rows["time"][twice], again[twice], rows["ev"][twice]))
+    made, spreads, usual = [], [0], [0]
+    for sent, answered, ev in found:
+        took = answered - sent
+        plain = took >= 0
+        for pause in pauses:
+            plain &= ~((sent <= pause.begin) & (answered >= pause.end))
+        if plain.sum() < _FEWEST_USUAL:
+            continue
+        longer = took - Apart.of_evs(ev, took[plain], ev[plain])
+        made.append(np.stack([sent, answered, longer]))
+        spreads.append(_SPREADS * int(np.median(np.abs(longer[plain]))))
+        usual.append(int(np.percentile(took[plain], 99)))
+    together = np.concatenate(made, axis=1) if made else np.zeros((3, 0), np.int64)
+    return _Pairs(*together), max(LEAST_TOLERANCE_NS, *spreads), max(usual)
+
+
+def _step_of(sent: I64, longer: I64, tolerance: int) -> int | None:
+    """By how much the clock was set forward, when all of these took longer by the same. Had they been held up, those
+    sent first would have taken longer by as much as they were sent sooner."""
+    if len(sent) < 2:
+        return None
+    middle = int(np.median(longer))
+    fits = np.abs(longer - middle) <= tolerance
+    apart = int(np.ptp(sent[fits])) if fits.any() else 0
+    return middle if fits.sum() >= 2 and fits.mean() >= _MOST_FIT and apart > 2 * tolerance else None
+
+
+def _at_once(sent: I64, answered: I64, longer: I64, tolerance: int) -> bool:
+    """Whether answers to packets sent one after the other came all at once: what had held them up was no clock."""
+    if len(sent) < 2 or (np.abs(longer - int(np.median(longer))) <= tolerance).mean() > 0.5:
+        return False
+    return 2 * int(np.ptp(answered)) < int(np.ptp(sent))
+
+
+def _around(flow: Flow, seen: _Seen, pause: Pause) -> _Around | None:
+    """None of a flow with requests on one side only."""
+    time = seen.first["time"]
+    before, behind = seen.first[time <= pause.begin], seen.first[time >= pause.end]
+    if not len(before) or not len(behind):
+        return None
+    last, first = before[before["seq"].argmax()], behind[behind["time"].argmin()]
+    fresh = behind["seq"][behind["seq"] > last["seq"]]
+    go_on = len(fresh) > 0 and int(fresh.min()) <= int(last["seq"]) + _AHEAD
+    latest = np.arange(last["seq"] - _LATEST + 1, last["seq"] + 1)
+    again = bool(np.isin(latest, seen.more).mean() > 0.5)
+    return _Around(go_on, again, flow.mrc and not ENDS[last["opcode"]] and not first["rtx"])
+
+
+def without_steps(flows: list[Flow], operations: Iterable[list[Rows]], steps: list[Step]) -> None:
+    """Take steps out of all times."""
+    for rows in [
+        *(
+            part
+            for flow in flows
+            for part in (*flow.requests, *flow.answers, *flow.probes, *flow.bad, *flow.congestion_notifications)
+        ),
+        *(part for parts in operations for part in parts),
+    ]:
+        rows["time"] = moved(rows["time"], steps)
