@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 MICROSECOND = 1_000
 FIRST, MIDDLE, LAST, ONLY, LAST_IMM = 0xC6, 0xC7, 0xC8, 0xCA, 0xC9
@@ -111,11 +112,11 @@ class Crafted:
             self.records[-1] = when, frame[:-1] + bytes((frame[-1] ^ 1,))
         return number
 
-    def trimmed(self, time_ns: int, psn: int, ev: int, *, msn: int = 0) -> int:
+    def trimmed(self, time_ns: int, psn: int, ev: int, *, msn: int = 0, **fields: Any) -> int:
         """What a trimming switch leaves of a request: BTH, METH and TSETH, the outer length made right."""
-        self.data(time_ns, psn, ev, msn=msn)
+        self.data(time_ns, psn, ev, msn=msn, **fields)
         when, frame = self.records.pop()
-        kept = bytearray(frame[: 14 + 40 + 40 + 8 + 12 + 8])
+        kept = bytearray(frame[: 14 + 40 * (1 + self.srv6) + 8 + 12 + 8])
         kept[14:16] = struct.pack("!H", 0x6000 | 12 << 6 | 2 << 4)
         kept[18:20] = struct.pack("!H", len(kept) - 54)
         self.records.append((when, bytes(kept)))
@@ -175,12 +176,16 @@ class Crafted:
         return pcap_of(self.records)
 
 
-def pcap_of(records: list[tuple[int, bytes]]) -> bytes:
+def pcap_of(records: list[tuple[int, bytes]], snaplen: int = 65535) -> bytes:
     """Nanosecond pcap, packets in this order."""
     parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
     for time_ns, frame in records:
-        parts.append(struct.pack("<IIII", 1_700_000_000 + time_ns // 10**9, time_ns % 10**9, len(frame), len(frame)))
-        parts.append(frame)
+        parts.append(
+            struct.pack(
+                "<IIII", 1_700_000_000 + time_ns // 10**9, time_ns % 10**9, min(snaplen, len(frame)), len(frame)
+            )
+        )
+        parts.append(frame[:snaplen])
     return b"".join(parts)
 
 
@@ -190,11 +195,12 @@ class CraftedRc:
 
     qpn: int = 0x11
     answers_qpn: int = 0x22
+    hosts: tuple[int, int] = (1, 2)
     records: list[tuple[int, bytes]] = field(default_factory=list)
 
     def frame(self, time_ns: int, transport: bytes, *, forward: bool, ttl: int = 64, ecn: int = 2) -> int:
         length = 20 + 8 + len(transport) + 4
-        source, destination = (bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2)))[:: 1 if forward else -1]
+        source, destination = [bytes((10, 0, 0, host)) for host in self.hosts[:: 1 if forward else -1]]
         ip = struct.pack("!BBHHHBBH", 0x45, ecn, length, 7, 0x4000, ttl, 17, 0) + source + destination
         udp = struct.pack("!HHHH", 49152, 4791, length - 20, 0)
         masked = ip[:1] + b"\xff" + ip[2:8] + b"\xff" + ip[9:10] + b"\xff\xff" + ip[12:] + udp[:6] + b"\xff\xff"

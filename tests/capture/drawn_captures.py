@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from crafted_flows import MICROSECOND, Crafted, CraftedRc, ev_of, pcap_of
-from drawn_mrc import Fabric, MrcFlow, Packet, Weather
+from crafted_flows import MICROSECOND, REQUESTOR_QPN, RESPONDER_QPN, Crafted, CraftedRc, ev_of, pcap_of
+from drawn_forms import ADDED, FORMS
+from drawn_mrc import Fabric, MrcFlow, Packet, Weather, past
 from drawn_rc import RcFlow
 
 FAULTS = (
@@ -26,7 +27,8 @@ FAULTS = (
 PLACES = ("sender", "middle", "receiver", "ends")
 HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
 # Drawn apart from the others, in some of the captures to which nothing else is done.
-MORE_HARMS = ("step",)
+MORE_HARMS = ("step", "snaplen")
+MORE_FAULTS = ("congested",)
 
 
 @dataclass
@@ -45,11 +47,24 @@ class Draw:
     # By how much the clock was set, and from which sighting on.
     step_ns: int = 0
     step_at: int = 0
+    # What the frames are wrapped in, and how many bytes of each the capture kept.
+    form: str = "plain"
+    snaplen: int = 65535
+    # Which flow of the file: others are those of other hosts.
+    flow: int = 0
 
     @property
     def words(self) -> str:
         addressed = "uSIDs" if self.srv6 else "flat"
-        return f"seed {self.seed}: {self.transport} {self.fault} at {self.place}, {self.harm}, {addressed}"
+        form = "" if self.form == "plain" else f", {self.form}"
+        beside = f", flow {self.flow}" if self.flow else ""
+        return (
+            f"seed {self.seed}: {self.transport} {self.fault} at {self.place}, {self.harm}, {addressed}{form}{beside}"
+        )
+
+    @property
+    def responder_qpn(self) -> int:
+        return (RESPONDER_QPN if self.transport == "mrc" else CraftedRc.qpn) + self.flow
 
 
 @dataclass
@@ -62,6 +77,16 @@ class Sighting:
     frame: bytes
     copy: bool = False
 
+    @property
+    def is_trimmed(self) -> bool:
+        return past(self.packet.trimmed, self.point)
+
+    @property
+    def headers(self) -> bytes:
+        """All but the payload and the ICRC."""
+        payload = 64 if self.packet.forward and not self.is_trimmed else 0
+        return self.frame[: len(self.frame) - payload - (0 if self.is_trimmed else 4)]
+
 
 @dataclass
 class Drawn:
@@ -69,17 +94,38 @@ class Drawn:
     capture: bytes
     packets: list[Packet]
     sightings: list[Sighting] = field(default_factory=list)
+    # Flows of other hosts in the same file.
+    beside: list[Drawn] = field(default_factory=list)
+    # Packets that the capture cut before their headers end: no sightings.
+    cut_short: int = 0
 
 
-def drawn(seed: int, *, transport: str = "", place: str = "", harm: str = "") -> Drawn:
-    """The capture of a seed; what is given is not drawn."""
+def drawn(
+    seed: int,
+    *,
+    transport: str = "",
+    place: str = "",
+    harm: str = "",
+    fault: str = "",
+    form: str = "",
+    hosts: int = 0,
+    count: int = 0,
+    flow: int = 0,
+) -> Drawn:
+    """The capture of a seed; what is given is not drawn. `hosts`: how many send."""
     chance = random.Random(seed)
+    # A generator of its own: what is drawn by it moves nothing that is drawn by the other.
+    more = random.Random(f"{seed} more")
     transport = transport or chance.choice(("mrc", "mrc", "rc"))
     planes, spines = chance.choice((1, 2)), chance.choice((2, 3, 4))
     paths = [ev_of(plane, spine) for spine in range(spines) for plane in range(planes)]
-    fault = chance.choice(FAULTS)
+    fault_drawn = chance.choice(FAULTS)
+    if not fault:
+        fault = fault_drawn
+        if fault == "none" and transport == "mrc" and more.random() < 0.5:
+            fault = more.choice(MORE_FAULTS)
     if (transport == "mrc" and fault in ("rnr", "timeouts")) or (
-        transport == "rc" and fault in ("path", "plane", "dead", "slow", "doubled", "late")
+        transport == "rc" and fault in ("path", "plane", "dead", "slow", "doubled", "late", "congested")
     ):
         fault = "loss"
     if fault == "plane" and planes == 1:
@@ -88,28 +134,57 @@ def drawn(seed: int, *, transport: str = "", place: str = "", harm: str = "") ->
     place, harm = place or chance.choice(PLACES), harm or chance.choice(HARMS)
     if harm == "offset" and place != "ends":
         harm = "none"
-    # A generator of its own: what is drawn here moves nothing that is drawn elsewhere.
-    more = random.Random(f"{seed} more")
-    if not given and harm == "none" and more.random() < 0.4:
+    if not given and harm == "none" and more.random() < 0.5:
         harm = more.choice(MORE_HARMS)
     culprit = [chance.choice(paths)]
     if fault == "plane":
         culprit = [ev for ev in paths if ev >> 24 == culprit[0] >> 24]
-    draw = Draw(seed, transport, fault, place, harm, chance.random() < 0.6, paths, culprit)
+    draw = Draw(seed, transport, fault, place, harm, chance.random() < 0.6, paths, culprit, flow=flow)
+    draw.form = form or (more.choice(sorted(FORMS)) if more.random() < 0.25 else "plain")
     fabric = Fabric(chance, _weather(draw, chance))
-    count = chance.randrange(300, 700)
+    drawn_count = chance.randrange(300, 700)
+    count = count or drawn_count
     every = chance.choice((1, 2, 4)) * MICROSECOND
     window = chance.choice((24, 48))
     if transport == "mrc":
         MrcFlow(fabric, paths, count, every, window)
     else:
-        refused = frozenset(16 * chance.randrange(1, count // 16) for _ in range(3)) if fault == "rnr" else frozenset()
-        RcFlow(fabric, count, every, window, refused)
+        few = 3 if fault == "rnr" else 0
+        not_ready = frozenset(16 * chance.randrange(1, drawn_count // 16) for _ in range(few))
+        RcFlow(fabric, count, every, window, not_ready)
     fabric.run()
     made = Drawn(draw, b"", fabric.packets)
     made.sightings = _harmed(_seen(draw, fabric.packets), draw, chance)
-    made.capture = pcap_of([(each.time, each.frame) for each in made.sightings])
+    hosts = hosts or (more.choice((1, 1, 1, 2, 3)) if draw.harm == "none" and not flow else 1)
+    for other in range(1, hosts):
+        # As far apart from each other as senders of one job are.
+        made.beside.append(
+            drawn(
+                more.randrange(1 << 30),
+                transport=transport,
+                place=place,
+                harm="none",
+                form="plain",
+                hosts=1,
+                flow=other,
+            )
+        )
+    everything = [*made.sightings, *(each for one in made.beside for each in one.sightings)]
+    everything.sort(key=lambda each: each.time)
+    _cut_short(made, more)
+    made.capture = pcap_of(
+        [(each.time, FORMS[draw.form](each.frame, number)) for number, each in enumerate(everything)], draw.snaplen
+    )
     return made
+
+
+def _cut_short(made: Drawn, more: random.Random) -> None:
+    """A snaplen, and which packets it leaves without their headers."""
+    if made.draw.harm != "snaplen":
+        return
+    made.draw.snaplen = more.choice((96, 128, 192, 256))
+    whole = [each for each in made.sightings if len(each.headers) + ADDED[made.draw.form] <= made.draw.snaplen]
+    made.cut_short, made.sightings = len(made.sightings) - len(whole), whole
 
 
 def _weather(draw: Draw, chance: random.Random) -> Weather:
@@ -131,6 +206,9 @@ def _weather(draw: Draw, chance: random.Random) -> Weather:
         weather.back_loss = 0.1
     elif draw.fault == "host-loss":
         weather.host_loss = share
+    elif draw.fault == "congested":
+        weather.marks = dict.fromkeys(draw.culprit if share < 0.05 else everywhere, 10 * share)
+        weather.trims = dict.fromkeys(draw.culprit, share)
     elif draw.fault == "doubled":
         weather.doubled = share
     return weather
@@ -154,7 +232,7 @@ def _seen(draw: Draw, packets: list[Packet]) -> list[Sighting]:
 def _frame(draw: Draw, packet: Packet, point: str) -> bytes:
     """As it looks there. Time stamps in it are the requestor's."""
     if draw.transport == "rc":
-        rc = CraftedRc()
+        rc = CraftedRc(CraftedRc.qpn + draw.flow, CraftedRc.answers_qpn + draw.flow, (1 + 2 * draw.flow, 2))
         fields = {
             name: packet.fields[name] for name in ("psn", "opcode", "ackreq", "syndrome") if name in packet.fields
         }
@@ -165,8 +243,20 @@ def _frame(draw: Draw, packet: Packet, point: str) -> bytes:
             frame[14 + 8] -= _hops(packet, point)
         return bytes(frame)
     hops = (64 - (_hops(packet, point) if draw.srv6 else 0),) * 2
-    crafted = Crafted(at=point, payload=64, srv6=draw.srv6, hop_limits=hops)
-    getattr(crafted, packet.kind)(packet.sent, **packet.fields)
+    crafted = Crafted(
+        at=point,
+        payload=64,
+        srv6=draw.srv6,
+        hop_limits=hops,
+        requestor=REQUESTOR_QPN + draw.flow,
+        responder=RESPONDER_QPN + draw.flow,
+        hosts=(2 * draw.flow, 2 * draw.flow + 1),
+    )
+    if past(packet.trimmed, point):
+        crafted.trimmed(packet.sent, **packet.fields)
+    else:
+        marked = {"ce": True} if past(packet.marked, point) else {}
+        getattr(crafted, packet.kind)(packet.sent, **packet.fields, **marked)
     return crafted.records[0][1]
 
 

@@ -11,11 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from crafted_flows import FIRST, LAST, MICROSECOND, MIDDLE
+from crafted_flows import FIRST, LAST, MICROSECOND, MIDDLE, TRIMMED
 
 # Where a packet can end: before the middle of its way, behind it, or behind the receiver's link.
 NEAR, FAR, HOST = "near", "far", "host"
 POINTS = ("sender", "middle", "receiver")
+
+
+def past(place: str | None, point: str) -> bool:
+    """Whether what happened at a place of the way forward shows at a point."""
+    return place is not None and (point == "receiver" or (point == "middle" and place == NEAR))
 
 
 @dataclass
@@ -33,6 +38,9 @@ class Packet:
     psn: int = 0
     rtx: bool = False
     ev: int = 0
+    # Past this point a switch had marked it, or had cut its payload off.
+    marked: str | None = None
+    trimmed: str | None = None
     # The fabric delivered it a second time, this much later.
     doubled_after: int | None = None
     # The responder had it already.
@@ -52,6 +60,9 @@ class Weather:
     late_ns: int = 0
     doubled: float = 0.0
     slow: dict[int, float] = field(default_factory=dict)
+    # Shares of requests marked and trimmed, by EV.
+    marks: dict[int, float] = field(default_factory=dict)
+    trims: dict[int, float] = field(default_factory=dict)
     one_way_ns: int = 20 * MICROSECOND
     jitter_ns: int = 500
     # Packets of one direction arrive in the order in which they were sent, as RC needs it.
@@ -109,7 +120,12 @@ class Fabric:
             if missed is not None:
                 self.at(now + way, lambda time: missed(time, packet))
             return
-        packet.arrives = now + way
+        if packet.forward and weather.marks and chance.random() < weather.marks.get(ev, 0.0):
+            packet.marked = NEAR if chance.random() < 0.5 else FAR
+        if packet.forward and weather.trims and chance.random() < weather.trims.get(ev, 0.0):
+            packet.trimmed = NEAR if chance.random() < 0.5 else FAR
+        if packet.trimmed is None:
+            packet.arrives = now + way
         self.at(now + way, lambda time: deliver(time, packet))
         if packet.forward and chance.random() < weather.doubled:
             packet.doubled_after = 1 + chance.randrange(2000)
@@ -161,6 +177,11 @@ class MrcFlow:
 
     def _arrived(self, now: int, packet: Packet) -> None:
         psn = packet.psn
+        if packet.trimmed is not None:
+            if psn > self.have and psn not in self.held:
+                fields = {"psn": psn, "ev": packet.ev, "reason": TRIMMED, "rtx": packet.rtx}
+                self.fabric.send(Packet(False, now, "nack", fields), self._refused)
+            return
         packet.again = packet.again or psn <= self.have or psn in self.held
         gap = psn > self.have + 1 or bool(self.held)
         if psn > self.have:
@@ -176,9 +197,14 @@ class MrcFlow:
         received = tuple(sorted(psn for psn in self.held if psn - self.have <= 64))
         fields = {
             "cack": self.have, "trigger": packet.psn, "ev": packet.ev, "received": received, "rtx": packet.rtx,
-            "own_ev": self.fabric.chance.choice(self.paths),
+            "own_ev": self.fabric.chance.choice(self.paths), "m": int(packet.marked is not None),
         }  # fmt: skip
         self.fabric.send(Packet(False, now, "sack", fields, ev=fields["own_ev"]), self._sacked)
+
+    def _refused(self, now: int, packet: Packet) -> None:
+        psn = packet.fields["psn"]
+        if psn > self.edge and psn not in self.known:
+            self._put(now, psn, rtx=True)
 
     def _sacked(self, now: int, packet: Packet) -> None:
         cack, received = packet.fields["cack"], packet.fields["received"]

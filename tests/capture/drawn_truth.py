@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from analyzing import analysis_of
 from drawn_captures import Drawn
-from drawn_mrc import HOST, Packet
+from drawn_mrc import HOST, Packet, past
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.figures import DirectionFigures
@@ -31,6 +31,7 @@ _FOLLOW = {
     "back-loss": {"spurious-retransmissions", "path-out", "stall", "loss"},
     "host-loss": _LOSSES,
     "doubled": {"duplicates"},
+    "congested": {"congestion", "spurious-retransmissions", "path-out", "stall"},
     "rnr": {"receiver-not-ready", "stall", "spurious-retransmissions"},
     "timeouts": _LOSSES | {"spurious-retransmissions"},
 }  # fmt: skip
@@ -52,13 +53,24 @@ class Judged(NamedTuple):
 
 def judged(made: Drawn) -> Judged:
     analysis = analysis_of(made.capture)
-    if len(analysis.directions) != 1:
-        return Judged([f"directions: {len(analysis.directions)}"], [], None)
-    figures, said_findings = analysis.directions[0].figures, findings(analysis)
-    said = _Said(made, analysis, figures)
-    said.check()
-    said.check_findings(said_findings)
-    return Judged(said.wrong, _unknown(made, figures), _found_fault(made, said_findings))
+    said_findings = findings(analysis)
+    by_qpn = {each.figures.responder_qpn: each.figures for each in analysis.directions}
+    wrong, unknown = [], []
+    flows = [each for each in (made, *made.beside) if any(one.packet.forward for one in each.sightings)]
+    strangers = by_qpn.keys() - {each.draw.responder_qpn for each in (made, *made.beside)} - {None}
+    if strangers or by_qpn.keys() < {each.draw.responder_qpn for each in flows}:
+        return Judged([f"directions: {sorted(map(str, by_qpn))}"], [], None)
+    for one in flows:
+        figures = by_qpn[one.draw.responder_qpn]
+        said = _Said(one, analysis, figures)
+        said.check()
+        # What is about no flow is checked with the first.
+        said.check_findings([each for each in said_findings if each.qp in (figures.name, *[None] * (one is made))])
+        wrong += [f"flow {one.draw.flow}: {each}" if one.draw.flow else each for each in said.wrong]
+        unknown += _unknown(one, figures)
+    if made.cut_short and not any(each.kind == "snaplen-too-short" for each in said_findings):
+        wrong.append("nothing is said of the snaplen")
+    return Judged(wrong, unknown, _found_fault(made, said_findings))
 
 
 def _unknown(made: Drawn, figures: DirectionFigures) -> list[str]:
@@ -80,7 +92,10 @@ class _Said:
         for packet in sorted(made.packets, key=lambda each: each.arrives or 0):
             if packet.forward and packet.arrives is not None:
                 self.had.setdefault(packet.psn, packet.arrives)
-        self.requests = list({id(each.packet): each.packet for each in made.sightings if each.packet.forward}.values())
+        # What a switch trimmed on its way here is no request any more.
+        near = {id(each.packet): each for each in reversed(made.sightings) if each.packet.forward}
+        self.requests = [each.packet for each in near.values() if not each.is_trimmed]
+        self.trimmed_here = [each.packet for each in near.values() if each.is_trimmed]
 
     def equal(self, name: str, found: object, truth: object) -> None:
         if found is not None and found != truth:
@@ -114,6 +129,7 @@ class _Said:
             )
             self.equal("lost_behind_capture", figures.lost_behind_capture, behind)
         self.check_step(figures)
+        self.check_congestion(figures)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
         self.equal("not_captured", figures.not_captured, self.not_captured())
         if self.draw.transport == "mrc" and figures.lost is not None and not guessed:
@@ -122,6 +138,20 @@ class _Said:
             said = Counter({path.ev: path.lost for path in figures.paths if path.lost})
             if said - lost or (lost - said).total() > figures.lost_unsure:
                 self.wrong.append(f"lost by path: {dict(said)}, truly {dict(lost)}")
+
+    def check_congestion(self, figures: DirectionFigures) -> None:
+        answers = {id(each.packet): each.packet for each in self.made.sightings if not each.packet.forward}.values()
+        self.equal("marks", figures.marks, sum(packet.fields.get("m", 0) for packet in answers))
+        marked = sum(past(packet.marked, self.draw.place) for packet in self.requests)
+        if self.draw.place != "ends":
+            # Of two places that of the requestor counts, where the file has it.
+            self.equal("ce_packets", figures.ce_packets, marked)
+        refused = Counter((packet.fields["psn"], packet.fields["ev"]) for packet in answers if packet.kind == "nack")
+        if figures.capture_point == "receiver":
+            self.equal("trimmed", figures.trimmed, len(self.trimmed_here))
+        elif self.draw.harm == "none":
+            here = Counter((packet.psn, packet.ev) for packet in self.requests if packet.trimmed is not None)
+            self.equal("trimmed", figures.trimmed, (here & refused).total())
 
     def check_step(self, figures: DirectionFigures) -> None:
         """A clock set forward is found, with its size, or the pause is named; figures in time follow."""
@@ -236,11 +266,14 @@ class _Said:
     def edge(self, fields: dict[str, int], kind: str) -> int:
         if kind == "sack":
             return fields["cack"]
+        if kind == "nack":
+            return -1
         return fields["psn"] if fields["syndrome"] == 0x1F else fields["psn"] - 1
 
     def check_findings(self, found: list[Finding]) -> None:
         allowed = _MEASURES | _FOLLOW[self.draw.fault]
         allowed |= {"missing": {"not-captured"}, "begun": set(), "cut": set()}.get(self.draw.harm, set())
+        allowed |= {"snaplen-too-short"} if self.made.cut_short else set()
         allowed |= {"step": {"clock-stepped", "clock-unsure"}}.get(self.draw.harm, set())
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():

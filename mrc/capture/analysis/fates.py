@@ -189,14 +189,18 @@ def _why(fate: U8, found: U8, requests: Rows, known: Acknowledged, group: I64, n
 
 
 def _refused(requests: Rows, answers: Rows) -> list[tuple[int, int]]:
-    """The transmissions that NACKs name, with the reason: the last of that PSN on that EV before."""
+    """The transmissions that NACKs name, with the reason: the last of that PSN on that EV before, and with the same rtx
+    bit where there is one. (What a NACK made the requestor send again may have its time.)"""
     named = []
     reported = answers[answers["kind"] == NACK]
     begins = np.searchsorted(requests["seq"], reported["trigger"], "left").tolist()
     ends = np.searchsorted(requests["seq"], reported["trigger"], "right").tolist()
     for one, begin, end in zip(reported, begins, ends, strict=True):
-        for at in range(end - 1, begin - 1, -1):
-            if requests["time"][at] <= one["time"] and requests["ev"][at] == one["entropy"]:
-                named.append((at, int(one["code"])))
-                break
+        before = requests[begin:end]
+        sent = (before["time"] < one["time"]) | ((before["time"] == one["time"]) & (before["number"] < one["number"]))
+        on_ev = sent & (before["ev"] == one["entropy"])
+        alike = on_ev & (before["rtx"] == one["rtx"])
+        fitting = np.flatnonzero(alike if alike.any() else on_ev)
+        if len(fitting):
+            named.append((begin + int(fitting[-1]), int(one["code"])))
     return named

@@ -105,7 +105,8 @@ class Fields:
         """How far a packet has come: its outermost hop limit, and above that (from bit 8) how many uSIDs are left."""
         hop = self.columns.column("ipv6", "hlim", 0, 0)
         four, ttl = self.columns.values("ipv4", "ttl", 0)
-        hop[four] = ttl
+        own = self._own("ipv4", 0)
+        hop[four[own]] = ttl[own]
         rows, upper, lower = self.columns.addresses("dst", 0)
         usids = np.stack([upper >> np.uint64(16), upper, *(lower >> np.uint64(down) for down in (48, 32, 16, 0))])
         left = np.cumprod((usids & np.uint64(0xFFFF)) != 0, axis=0).sum(axis=0)
@@ -121,13 +122,22 @@ class Fields:
         hop[srh] += np.minimum(segments_left, 15) * 6 << 8
         return hop
 
+    def _own(self, layer: str, occurrence: int) -> Bools:
+        """Which headers of `columns.values` are the packet's, and not those of a tunnel that carries it."""
+        columns = self.columns
+        rows, at = columns.offsets(layer, occurrence)
+        inside = np.array([stack.inside for stack in columns.stacks], np.int64)
+        own: Bools = at - columns.frames.start[rows] >= inside[columns.stack[rows]] if len(rows) else rows > 0
+        return own
+
     def _marked(self) -> Bools:
-        """Whether CE is on any IP header."""
+        """Whether CE is on any IP header of the packet itself."""
         marked = np.zeros(self.count, np.bool_)
         for layer, field in (("ipv6", "tc"), ("ipv4", "tos")):
             for occurrence in (0, LAST):
                 rows, value = self.columns.values(layer, field, occurrence)
-                marked[rows] |= value & 3 == 3
+                own = self._own(layer, occurrence)
+                marked[rows[own]] |= value[own] & 3 == 3
         return marked
 
     def requests(self, rows: I64, seq: I64, pair: int) -> Rows:
