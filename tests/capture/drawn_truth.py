@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from analyzing import analysis_of
-from drawn_captures import Drawn
+from drawn_captures import Drawn, Sighting
 from drawn_mrc import HOST, Packet, past
 
 from mrc.capture.analysis.analysis import Analysis
@@ -93,7 +93,10 @@ class _Said:
             if packet.forward and packet.arrives is not None:
                 self.had.setdefault(packet.psn, packet.arrives)
         # What a switch trimmed on its way here is no request any more.
-        near = {id(each.packet): each for each in reversed(made.sightings) if each.packet.forward}
+        near: dict[int, Sighting] = {}
+        for each in made.sightings:
+            if each.packet.forward and (id(each.packet) not in near or each.point == "sender"):
+                near[id(each.packet)] = each
         self.requests = [each.packet for each in near.values() if not each.is_trimmed]
         self.trimmed_here = [each.packet for each in near.values() if each.is_trimmed]
 
@@ -114,6 +117,8 @@ class _Said:
         self.equal("retransmissions", figures.retransmissions, self.retransmissions())
         # Where an answer was lost a single packet sent again looks as if it had been.
         guessed = self.draw.fault == "back-loss" and figures.capture_point != "receiver"
+        # Where a NACK is missing a packet that was trimmed looks lost.
+        guessed |= self.lacks_nacks
         if not guessed:
             if figures.lost is not None and not 0 <= self.lost() - figures.lost <= figures.lost_unsure:
                 self.wrong.append(f"lost: {figures.lost} and {figures.lost_unsure} unsure, truly {self.lost()}")
@@ -138,6 +143,10 @@ class _Said:
             said = Counter({path.ev: path.lost for path in figures.paths if path.lost})
             if said - lost or (lost - said).total() > figures.lost_unsure:
                 self.wrong.append(f"lost by path: {dict(said)}, truly {dict(lost)}")
+
+    @property
+    def lacks_nacks(self) -> bool:
+        return self.draw.fault == "congested" and self.draw.harm == "missing"
 
     def check_congestion(self, figures: DirectionFigures) -> None:
         answers = {id(each.packet): each.packet for each in self.made.sightings if not each.packet.forward}.values()
@@ -273,6 +282,7 @@ class _Said:
     def check_findings(self, found: list[Finding]) -> None:
         allowed = _MEASURES | _FOLLOW[self.draw.fault]
         allowed |= {"missing": {"not-captured"}, "begun": set(), "cut": set()}.get(self.draw.harm, set())
+        allowed |= {"loss", "loss-before-capture"} if self.lacks_nacks else set()
         allowed |= {"snaplen-too-short"} if self.made.cut_short else set()
         allowed |= {"step": {"clock-stepped", "clock-unsure"}}.get(self.draw.harm, set())
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, UNKNOWN
 from mrc.capture.analysis.clock import Pause
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
-from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses
+from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses, with_lost_nacks
 from mrc.capture.analysis.fates import ARRIVED, BY_TIMER, LOST, REFUSED, SPURIOUS, TRIMMED, Fates, fates
 from mrc.capture.analysis.figures import DirectionFigures, Times
 from mrc.capture.analysis.flows import Flow
@@ -79,6 +80,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     spent = pace(requests, known.acknowledged, unsure)
     direction = Direction(figures, requests, answers, known, history, matched, planes, doubt, spent.stalls_ns)
     _count_answers(direction, flow)
+    direction = replace(direction, doubt=with_lost_nacks(direction.doubt, known, figures))
     _count_requests(direction, trimmed, spent, flow.copies.of_two_places)
     figures.paths = paths_of(direction, flow, bad, trimmed)
     figures.planes = plane_figures(direction)
@@ -187,7 +189,8 @@ def _resent_only(direction: Direction, again: Bools, trimmed: Rows) -> int:
     """How many PSNs the capture has retransmissions of and not the first transmission, not even trimmed, although it
     was not acknowledged before."""
     known = direction.fates
-    came = np.concatenate([known.requests["seq"][~again], trimmed["seq"]])
+    named = direction.answers["trigger"][direction.answers["kind"] == NACK]
+    came = np.concatenate([known.requests["seq"][~again], trimmed["seq"], named])
     late = known.acknowledged.at < known.requests["time"][known.first]
     begun = known.acknowledged.seqs >= _begin(known, mrc=True)[0]
     return int((~np.isin(known.acknowledged.seqs, came) & ~late & begun).sum())

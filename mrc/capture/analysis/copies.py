@@ -81,7 +81,9 @@ def _windows(
 ) -> tuple[Window | None, Window | None, list[Distance]]:
     """The distance of copies of requests and of answers; and of RC requests, where no hop limit tells the places apart,
     the distances of one after the other."""
-    window, window_back = there.window(MOST), back.window(MOST)
+    window = there.window(MOST)
+    # Where two places have each request twice, they have each answer twice.
+    window_back = back.window(MOST, len(window.middles) if window else 1)
     apart: list[Distance] = []
     if not mrc and there.way is None:
         seen = _usual_sightings(back)

@@ -14,11 +14,14 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.fates import BY_NACK, BY_TIMER, LOST, Fates
+from mrc.capture.analysis.figures import DirectionFigures
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
 
 # An answer may take so many times what the slowest took.
 _SLOWER = 1.5
+# By chance so many times as many NACKs may be missing as requests, and so many more.
+_FEW = 3
 
 
 class Doubt(NamedTuple):
@@ -42,6 +45,17 @@ def doubt_of_losses(known: Fates, answers: Rows) -> Doubt:
         longest = max(int(trips.ns.max(initial=0)), int((original - time)[late].max()))
         unsettled |= lost & (time > _end(known.requests, answers) - _SLOWER * longest)
     return Doubt(unsettled, int(late.sum()))
+
+
+def with_lost_nacks(doubt: Doubt, known: Fates, figures: DirectionFigures) -> Doubt:
+    """Where a capture lacks packets it may lack NACKs: as few losses as that explains may be packets that were trimmed,
+    or refused."""
+    nacks, lost = sum(figures.nacks.values()), known.are(LOST)
+    if figures.transport != "mrc" or not nacks or not figures.not_captured:
+        return doubt
+    share = figures.not_captured / (figures.not_captured + len(known.acknowledged.seqs))
+    most = _FEW + _FEW * nacks * share / (1 - share)
+    return doubt if lost.sum() > most else doubt._replace(unsettled=lost)
 
 
 def _shown_missing(known: Fates) -> Bools:

@@ -100,7 +100,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
             fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0)
         if mrc:
-            _why(fate, found, requests, known, group, noticed, answers)
+            _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
         requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide, unsettled
     )
@@ -111,7 +111,7 @@ def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, 
     hole there that only a resend fills, or a NACK names it. Of several that arrived the first transmission was the one
     that had to."""
     refused = np.zeros(len(requests), np.bool_)
-    refused[[at for at, _ in _refused(requests, answers)]] = True
+    refused[[at for at, _ in _refused(requests, answers, True)]] = True
     filled = known.at[group] >= resent_at
     # A retransmission is answered at once: not acknowledged by the next one, it did not arrive.
     lost = ((known.missing_until[group] > requests["time"]) | requests["rtx"]) & filled & (resent_at < NEVER) | refused
@@ -178,26 +178,29 @@ def _at_sender(
     return np.where(never[group] & answered & (position == counts[group] - 1), PENDING, fate)
 
 
-def _why(fate: U8, found: U8, requests: Rows, known: Acknowledged, group: I64, noticed: I64, answers: Rows) -> None:
+def _why(
+    fate: U8, found: U8, requests: Rows, known: Acknowledged, group: I64, noticed: I64, refused: list[tuple[int, int]]
+) -> None:
     """Mark what was trimmed or refused, and how each loss came to light."""
     lost = fate == LOST
     found[lost & (known.hole_at[group] <= noticed)] = BY_HOLE
-    for at, code in _refused(requests, answers):
+    for at, code in refused:
         if fate[at] in (LOST, PENDING):
             fate[at] = TRIMMED if code in _TRIMS else REFUSED
             found[at] = BY_NACK
 
 
-def _refused(requests: Rows, answers: Rows) -> list[tuple[int, int]]:
+def _refused(requests: Rows, answers: Rows, at_receiver: bool) -> list[tuple[int, int]]:
     """The transmissions that NACKs name, with the reason: the last of that PSN on that EV before, and with the same rtx
-    bit where there is one. (What a NACK made the requestor send again may have its time.)"""
+    bit where there is one. (At the sender what a NACK made it send again may have the NACK's time, at the receiver what
+    it refuses.)"""
     named = []
     reported = answers[answers["kind"] == NACK]
     begins = np.searchsorted(requests["seq"], reported["trigger"], "left").tolist()
     ends = np.searchsorted(requests["seq"], reported["trigger"], "right").tolist()
     for one, begin, end in zip(reported, begins, ends, strict=True):
         before = requests[begin:end]
-        sent = (before["time"] < one["time"]) | ((before["time"] == one["time"]) & (before["number"] < one["number"]))
+        sent = before["time"] <= one["time"] if at_receiver else before["time"] < one["time"]
         on_ev = sent & (before["ev"] == one["entropy"])
         alike = on_ev & (before["rtx"] == one["rtx"])
         fitting = np.flatnonzero(alike if alike.any() else on_ev)

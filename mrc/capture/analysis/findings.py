@@ -242,7 +242,9 @@ def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
         text = f"packets were lost: {count} of a sequence error; this capture does not show how many packets"
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=int(naks.sum()))
     elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:
-        alone = int((known.first & known.again).sum())
+        # What a NACK names was trimmed or refused, and came here so.
+        named = direction.answers["trigger"][direction.answers["kind"] == NACK]
+        alone = int((known.first & known.again & ~np.isin(known.requests["seq"], named)).sum())
         if alone >= _FEWEST_ALONE and alone > 2 * (figures.spurious_retransmissions or 0):
             text = (
                 f"packets were lost before this point: {alone} came as a retransmission only; "

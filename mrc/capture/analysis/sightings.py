@@ -43,9 +43,9 @@ class Sightings:
         self.sole = np.zeros(len(self.at), np.bool_) if sole is None else sole[now]
         self.packets = len(rows) - len(self.at)
 
-    def window(self, least_doubled: float) -> Window | None:
+    def window(self, least_doubled: float, most: int = 1) -> Window | None:
         """The distance of copies at one place, or at places that look alike: where that many packets have one and most
-        of the distances are alike."""
+        of the distances are alike. `most`: how many distances there may be of packets that may be sent again."""
         gap, packet, sole = self._gaps_at_one_place()
         twice = len(np.unique(packet)) / self.packets if self.packets else 0.0
         if sole.any():
@@ -53,7 +53,7 @@ class Sightings:
         if not len(gap) or twice < least_doubled:
             return None
         # Of packets that may be sent again a second distance would be that of their retransmissions.
-        window = Window.of(gap, MOST_WINDOWS if sole.any() else 1)
+        window = Window.of(gap, MOST_WINDOWS if sole.any() else most)
         alike = len(np.unique(packet[window.has(gap)])) if not sole.any() else self.packets
         return window if alike >= MOST * self.packets else None
 
