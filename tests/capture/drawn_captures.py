@@ -28,7 +28,8 @@ PLACES = ("sender", "middle", "receiver", "ends")
 HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
 # Drawn apart from the others, in some of the captures to which nothing else is done.
 MORE_HARMS = ("step", "snaplen")
-MORE_FAULTS = ("congested",)
+# Of RC only where nothing else is done to the capture.
+MORE_FAULTS = {"mrc": "congested", "rc": "doubled"}
 
 
 @dataclass
@@ -120,21 +121,22 @@ def drawn(
     planes, spines = chance.choice((1, 2)), chance.choice((2, 3, 4))
     paths = [ev_of(plane, spine) for spine in range(spines) for plane in range(planes)]
     fault_drawn = chance.choice(FAULTS)
+    fault_given = bool(fault)
     if not fault:
         fault = fault_drawn
-        if fault == "none" and transport == "mrc" and more.random() < 0.5:
-            fault = more.choice(MORE_FAULTS)
-    if (transport == "mrc" and fault in ("rnr", "timeouts")) or (
-        transport == "rc" and fault in ("path", "plane", "dead", "slow", "doubled", "late", "congested")
-    ):
-        fault = "loss"
+        if (transport == "mrc" and fault in ("rnr", "timeouts")) or (
+            transport == "rc" and fault in ("path", "plane", "dead", "slow", "doubled", "late")
+        ):
+            fault = "loss"
     if fault == "plane" and planes == 1:
         fault = "path"
     given = bool(harm)
     place, harm = place or chance.choice(PLACES), harm or chance.choice(HARMS)
     if harm == "offset" and place != "ends":
         harm = "none"
-    if not given and harm == "none" and more.random() < 0.5:
+    if not fault_given and fault == "none" and (transport == "mrc" or harm == "none") and more.random() < 0.6:
+        fault = MORE_FAULTS[transport]
+    elif not given and harm == "none" and more.random() < 0.5:
         harm = more.choice(MORE_HARMS)
     culprit = [chance.choice(paths)]
     if fault == "plane":
@@ -190,7 +192,7 @@ def _cut_short(made: Drawn, more: random.Random) -> None:
 def _weather(draw: Draw, chance: random.Random) -> Weather:
     weather = Weather(one_way_ns=chance.choice((5, 20, 50)) * MICROSECOND, jitter_ns=chance.choice((0, 300, 3000)))
     share = chance.choice((0.01, 0.03, 0.08))
-    weather.in_order = draw.transport == "rc"
+    weather.in_order = draw.transport == "rc" and draw.fault != "late"
     everywhere = draw.paths if draw.transport == "mrc" else [0]
     if draw.fault in ("loss", "timeouts"):
         weather.loss = dict.fromkeys(everywhere, share if draw.fault == "loss" else 0.004)

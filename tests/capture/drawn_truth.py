@@ -149,13 +149,13 @@ class _Said:
         return self.draw.fault == "congested" and self.draw.harm == "missing"
 
     def check_congestion(self, figures: DirectionFigures) -> None:
-        answers = {id(each.packet): each.packet for each in self.made.sightings if not each.packet.forward}.values()
-        self.equal("marks", figures.marks, sum(packet.fields.get("m", 0) for packet in answers))
+        back = answers(self.made)
+        self.equal("marks", figures.marks, sum(packet.fields.get("m", 0) for packet in back))
         marked = sum(past(packet.marked, self.draw.place) for packet in self.requests)
         if self.draw.place != "ends":
             # Of two places that of the requestor counts, where the file has it.
             self.equal("ce_packets", figures.ce_packets, marked)
-        refused = Counter((packet.fields["psn"], packet.fields["ev"]) for packet in answers if packet.kind == "nack")
+        refused = Counter((packet.fields["psn"], packet.fields["ev"]) for packet in back if packet.kind == "nack")
         if figures.capture_point == "receiver":
             self.equal("trimmed", figures.trimmed, len(self.trimmed_here))
         elif self.draw.harm == "none":
@@ -305,9 +305,15 @@ _NAMES = {
     "host-loss": _LOSSES,
     "rnr": {"receiver-not-ready"},
     "slow": {"slow-path"},
+    "congested": {"congestion"},
 }
 # So few cannot be told from chance.
 _FEWEST_LOST = 8
+
+
+def answers(made: Drawn) -> list[Packet]:
+    """Those in the file, each once."""
+    return list({id(each.packet): each.packet for each in made.sightings if not each.packet.forward}.values())
 
 
 def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
@@ -322,6 +328,9 @@ def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
     if draw.fault == "rnr":
         refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
         if 0x2A not in refused:
+            return None
+    elif draw.fault == "congested":
+        if sum(packet.kind == "nack" or packet.fields.get("m", 0) for packet in answers(made)) < _FEWEST_LOST:
             return None
     elif draw.fault != "slow" and (
         lost < _FEWEST_LOST or not in_file or (draw.fault != "loss" and len(draw.paths) < 2)

@@ -23,6 +23,8 @@ from mrc.capture.frames import I64, Bools
 _NEAR_NS = 1_000_000
 # A flow with fewer twins does not show by itself how far copies are apart.
 _FEWEST = 3
+# Within so many turns of a requestor no answer makes it go back.
+_TURNS = 2
 
 
 def remove_copies(flows: list[Flow]) -> None:
@@ -53,7 +55,9 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     lone = _doubled_here_and_there(there, drop) if window is None else np.zeros(len(drop), np.bool_)
     if window is None and there.way is None and (~drop).any():
         # Sooner than any answer can have come nobody sends again.
-        soon = ~drop & there.sooner_than(_soonest_answer(requests, answers))
+        soon = ~drop & there.sooner_than(
+            _soonest_answer(requests, answers), max(LEAST_TOLERANCE_NS, _TURNS * _turn(requests)) + 1
+        )
         sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
     sent_back = back.transmissions(window_back)
@@ -155,6 +159,12 @@ def _soonest_answer(requests: Rows, answers: Rows) -> int:
     took = answers["time"][first[at]] - asking["time"]
     took = took[(triggers[at] == asking["seq"]) & (took > 0)]
     return int(took.min()) if len(took) else 0
+
+
+def _turn(requests: Rows) -> int:
+    """How soon one request follows another where the requestor sends as fast as it can."""
+    gaps = np.diff(requests["time"])
+    return int(np.percentile(gaps, 10)) if len(gaps) else 0
 
 
 class _Nearest(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mrc.capture.analysis.distances import MOST_WINDOWS, Way, Window
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, MOST_WINDOWS, Way, Window
 from mrc.capture.analysis.pairing import Distance, firsts, mended, paired
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
@@ -78,15 +78,16 @@ class Sightings:
         beside[1:-1] = second
         return second, second & ~beside[:-2] & ~beside[2:]
 
-    def sooner_than(self, soonest: int) -> Bools:
+    def sooner_than(self, soonest: int, at_once: int) -> Bools:
         """Which of `at` come sooner than anybody can have sent them again: alone, and not in a run of PSNs, for of what
-        is behind a packet gone back to some was sent just before."""
+        is behind a packet gone back to some was sent just before. `at_once` nothing is gone back to at all."""
         seq = self.rows["seq"]
         at = self.order[self.at]
         ahead = seq[at] - seq[np.maximum(at - 1, 0)]
         behind = seq[np.minimum(at + 1, len(seq) - 1)] - seq[at]
         in_run = ((ahead > 0) & (ahead < _RUN)) | ((behind > 0) & (behind < _RUN) & (ahead != 0))
-        found: Bools = (self.gap < soonest) & self._alone()[1][at] & ~in_run
+        found: Bools = self._alone()[1][at] & (((self.gap < soonest) & ~in_run) | (self.gap < at_once))
+        found |= self.gap <= LEAST_TOLERANCE_NS
         return found
 
     def transmissions(self, window: Window | None, apart: Sequence[Distance] = ()) -> I64:
