@@ -113,11 +113,13 @@ def drawn(
     count: int = 0,
     flow: int = 0,
 ) -> Drawn:
-    """The capture of a seed; what is given is not drawn. `hosts`: how many send."""
+    """The capture of a seed. What is given takes the place of what is drawn, all else stays. `hosts`: how many send;
+    `count`: how many packets there are to send."""
     chance = random.Random(seed)
     # A generator of its own: what is drawn by it moves nothing that is drawn by the other.
     more = random.Random(f"{seed} more")
-    transport = transport or chance.choice(("mrc", "mrc", "rc"))
+    transport_drawn = chance.choice(("mrc", "mrc", "rc"))
+    transport = transport or transport_drawn
     planes, spines = chance.choice((1, 2)), chance.choice((2, 3, 4))
     paths = [ev_of(plane, spine) for spine in range(spines) for plane in range(planes)]
     fault_drawn = chance.choice(FAULTS)
@@ -131,7 +133,8 @@ def drawn(
     if fault == "plane" and planes == 1:
         fault = "path"
     given = bool(harm)
-    place, harm = place or chance.choice(PLACES), harm or chance.choice(HARMS)
+    place_drawn, harm_drawn = chance.choice(PLACES), chance.choice(HARMS)
+    place, harm = place or place_drawn, harm or harm_drawn
     if harm == "offset" and place != "ends":
         harm = "none"
     if not fault_given and fault == "none" and (transport == "mrc" or harm == "none") and more.random() < 0.6:

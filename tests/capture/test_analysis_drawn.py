@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from drawn_captures import HARMS, MORE_HARMS, PLACES, drawn
+from drawn_forms import FORMS
+from drawn_shrunk import shrunk
 from drawn_truth import judged, wrongs
 
 _DRAWS = 300
 
 
 def test_of_drawn_captures_nothing_is_wrong_and_nearly_all_faults_are_found() -> None:
-    said = {(made := drawn(seed)).draw.words: judged(made) for seed in range(_DRAWS)}
-    assert {words: each.wrong for words, each in said.items() if each.wrong} == {}
+    made = [drawn(seed) for seed in range(_DRAWS)]
+    said = {each.draw.words: judged(each) for each in made}
+    assert [shrunk(each, wrong).words for each in made if (wrong := said[each.draw.words].wrong)] == []
     knowable = [each.found for each in said.values() if each.found is not None]
     assert knowable.count(True) >= 0.9 * len(knowable)
     # Saying nothing is never wrong, and no help.
@@ -56,3 +59,50 @@ def test_the_draws_cover_every_place_and_harm() -> None:
     draws = [drawn(seed).draw for seed in range(120)]
     assert {draw.place for draw in draws} == set(PLACES)
     assert {draw.harm for draw in draws} == {*HARMS, *MORE_HARMS}
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_capture_is_wrapped_in_changes_nothing(form: str, seed: int) -> None:
+    made = drawn(seed, form=form, harm="none")
+    assert wrongs(made) == [], made.draw.words
+
+
+@pytest.mark.parametrize("transport", ["mrc", "rc"])
+@pytest.mark.parametrize("seed", range(15))
+def test_several_hosts_in_one_capture(transport: str, seed: int) -> None:
+    made = drawn(seed, transport=transport, hosts=3, harm="none", place="sender")
+    assert len(made.beside) == 2
+    assert wrongs(made) == [], made.draw.words
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_snaplen(seed: int) -> None:
+    made = drawn(seed, harm="snaplen")
+    assert wrongs(made) == [], made.draw.words
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("seed", range(15))
+def test_marks_and_trims(place: str, seed: int) -> None:
+    made = drawn(seed, transport="mrc", fault="congested", place=place, harm="none")
+    assert wrongs(made) == [], made.draw.words
+
+
+@pytest.mark.parametrize("place", ["sender", "middle", "receiver"])
+@pytest.mark.parametrize("seed", range(15))
+def test_rc_that_the_network_doubles(place: str, seed: int) -> None:
+    made = drawn(seed, transport="rc", fault="doubled", place=place, harm="none", hosts=1)
+    assert wrongs(made) == [], made.draw.words
+
+
+def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held against a truth that has no loss."""
+    monkeypatch.setattr("drawn_truth._Said.lost", lambda said: 0)
+    given = {"transport": "mrc", "fault": "path", "place": "sender", "harm": "none"}
+    made = drawn(2, **given)
+    small = shrunk(made, wrongs(made), **given)
+    assert "lost" in {each.partition(":")[0] for each in small.wrong}
+    assert len(small.made.capture) < len(made.capture) // 2
+    again = drawn(2, **small.given)
+    assert again.capture == small.made.capture

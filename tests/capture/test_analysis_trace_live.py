@@ -49,7 +49,9 @@ def test_losses_reported_of_each_path_are_the_endpoint_s(tmp_path: Path) -> None
         ev: event["lost"] for ev, event in totals.items()
     }
     assert reported["lost"] > 0
-    assert reported["spurious_retransmissions"] == sent["counters"].get("spurious_retransmissions", 0)
+    # The report settles on what either end knows: the sender notices few of the packets that the receiver got twice.
+    known = max(reported["spurious_retransmissions"], sent["duplicates_received"])
+    assert sent["counters"].get("spurious_retransmissions", 0) == min(sent["retransmitted_packets"], known)
     # The responder's trace goes on after the transfer's closing exchange, so what came late is in it alone.
     assert 0 <= sent["duplicates_received"] <= reported["duplicates_received"]
     assert sent["spurious_retransmissions"] >= min(sent["duplicates_received"], sent["retransmitted_packets"])

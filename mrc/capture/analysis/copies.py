@@ -55,9 +55,8 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     lone = _doubled_here_and_there(there, drop) if window is None else np.zeros(len(drop), np.bool_)
     if window is None and there.way is None and (~drop).any():
         # Sooner than any answer can have come nobody sends again.
-        soon = ~drop & there.sooner_than(
-            _soonest_answer(requests, answers), max(LEAST_TOLERANCE_NS, _TURNS * _turn(requests)) + 1
-        )
+        at_once = max(LEAST_TOLERANCE_NS, _TURNS * _turn(requests)) + 1
+        soon = ~drop & there.sooner_than(_soonest_answer(requests, answers), at_once)
         sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
     sent_back = back.transmissions(window_back)

@@ -86,8 +86,16 @@ class Sightings:
         ahead = seq[at] - seq[np.maximum(at - 1, 0)]
         behind = seq[np.minimum(at + 1, len(seq) - 1)] - seq[at]
         in_run = ((ahead > 0) & (ahead < _RUN)) | ((behind > 0) & (behind < _RUN) & (ahead != 0))
-        found: Bools = self._alone()[1][at] & (((self.gap < soonest) & ~in_run) | (self.gap < at_once))
-        found |= self.gap <= LEAST_TOLERANCE_NS
+        # A timer and an answer may make it send one again twice in a row.
+        once = ~self.again[self.at - 1]
+        found: Bools = self._alone()[1][at] & (((self.gap < soonest) & ~in_run) | ((self.gap < at_once) & once))
+        # Of what is behind a packet gone back to some was sent just before; that packet itself was not.
+        doubled: set[int] = set()
+        quick = np.flatnonzero((self.gap <= LEAST_TOLERANCE_NS) & once)
+        for place in quick[np.argsort(at[quick], kind="stable")].tolist():
+            if ahead[place] != 1 or int(at[place]) - 1 in doubled:
+                doubled.add(int(at[place]))
+                found[place] = True
         return found
 
     def transmissions(self, window: Window | None, apart: Sequence[Distance] = ()) -> I64:
