@@ -27,7 +27,7 @@ FAULTS = (
 PLACES = ("sender", "middle", "receiver", "ends")
 HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
 # Drawn apart from the others, in some of the captures to which nothing else is done.
-MORE_HARMS = ("step", "snaplen")
+MORE_HARMS = ("step", "snaplen", "drift")
 # Of RC only where nothing else is done to the capture.
 MORE_FAULTS = {"mrc": "congested", "rc": "doubled"}
 
@@ -141,6 +141,7 @@ def drawn(
         fault = MORE_FAULTS[transport]
     elif not given and harm == "none" and more.random() < 0.5:
         harm = more.choice(MORE_HARMS)
+        harm = "none" if harm == "drift" and place != "ends" else harm
     culprit = [chance.choice(paths)]
     if fault == "plane":
         culprit = [ev for ev in paths if ev >> 24 == culprit[0] >> 24]
@@ -287,6 +288,16 @@ def _harmed(seen: list[Sighting], draw: Draw, chance: random.Random) -> list[Sig
         draw.offset_ns = chance.choice((-1, 1)) * chance.choice((30, 700, 20_000)) * MICROSECOND
         for each in seen:
             each.time += draw.offset_ns if each.point == "receiver" else 0
+        earliest = min(each.time for each in seen)
+        for each in seen:
+            each.time -= min(0, earliest)
+        return sorted(seen, key=lambda each: each.time)
+    if draw.harm == "drift":
+        # As far as 50 ppm go in some seconds, in the short time of a drawn flow.
+        span = max(1, seen[-1].time - seen[0].time)
+        draw.offset_ns = chance.choice((-1, 1)) * chance.choice((2, 30, 400)) * MICROSECOND
+        for each in seen:
+            each.time += draw.offset_ns * (each.time - seen[0].time) // span if each.point == "receiver" else 0
         earliest = min(each.time for each in seen)
         for each in seen:
             each.time -= min(0, earliest)

@@ -90,7 +90,8 @@ class _Said:
         # When the responder first had each PSN.
         self.had: dict[int, int] = {}
         for packet in sorted(made.packets, key=lambda each: each.arrives or 0):
-            if packet.forward and packet.arrives is not None:
+            taken = not packet.fields.get("dropped") and not packet.fields.get("refused")
+            if packet.forward and packet.arrives is not None and taken:
                 self.had.setdefault(packet.psn, packet.arrives)
         # What a switch trimmed on its way here is no request any more.
         near: dict[int, Sighting] = {}
@@ -217,7 +218,13 @@ class _Said:
         """Captured retransmissions of packets that arrived; `sure`, of which another transmission is in the file."""
         times = Counter(packet.psn for packet in self.requests)
         if self.draw.transport == "rc":
-            return sum(packet.rtx and packet.again and not sure for packet in self.requests)
+            # One that was lost itself too, if its PSN had been taken before it was sent.
+            return sum(
+                packet.rtx
+                and (packet.again or (packet.lost is not None and self.had.get(packet.psn, packet.sent) < packet.sent))
+                and not sure
+                for packet in self.requests
+            )
         arrived: dict[int, int] = {}
         for packet in self.made.packets:
             if packet.forward and packet.arrives is not None and not packet.rtx:
@@ -282,9 +289,11 @@ class _Said:
     def check_findings(self, found: list[Finding]) -> None:
         allowed = _MEASURES | _FOLLOW[self.draw.fault]
         allowed |= {"missing": {"not-captured"}, "begun": set(), "cut": set()}.get(self.draw.harm, set())
+        allowed |= {"spurious-retransmissions"} if self.spurious(False) >= 5 else set()
         allowed |= {"loss", "loss-before-capture"} if self.lacks_nacks else set()
         allowed |= {"snaplen-too-short"} if self.made.cut_short else set()
         allowed |= {"step": {"clock-stepped", "clock-unsure"}}.get(self.draw.harm, set())
+        allowed |= {"drift": {"clocks-apart", "clocks-drift"}}.get(self.draw.harm, set())
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
             allowed |= {"stall"}

@@ -87,6 +87,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     figures.answers_ahead_ns = ahead_ns or None
     # Of RC sightings of one packet on both sides of such a pause are not known to be of one.
     mixed_up |= not flow.mrc and of_two and bool(unsure)
+    if not flow.mrc and of_two and apart is not None and not apart.far and flow.copies.clock_offset_ns is not None:
+        # Nor, by two clocks and where no hop limit tells the places apart, of one or of two that were sent.
+        mixed_up |= bool(known.again.any())
     if mixed_up or flow.copies.is_unclear:
         forget_transmissions(figures)
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
