@@ -295,7 +295,7 @@ def _harmed(seen: list[Sighting], draw: Draw, chance: random.Random) -> list[Sig
     if draw.harm == "drift":
         # As far as 50 ppm go in some seconds, in the short time of a drawn flow.
         span = max(1, seen[-1].time - seen[0].time)
-        draw.offset_ns = chance.choice((-1, 1)) * chance.choice((2, 30, 400)) * MICROSECOND
+        draw.offset_ns = chance.choice((-1, 1)) * chance.choice((2, 15, 60)) * MICROSECOND
         for each in seen:
             each.time += draw.offset_ns * (each.time - seen[0].time) // span if each.point == "receiver" else 0
         earliest = min(each.time for each in seen)

@@ -30,7 +30,14 @@ from mrc.capture.analysis.records import (
     Rows,
 )
 from mrc.capture.analysis.sending import Pace, messages, pace
-from mrc.capture.analysis.unknown import forget_round_trips, forget_times, forget_transmissions, unknowable
+from mrc.capture.analysis.unknown import (
+    forget_losses,
+    forget_place,
+    forget_round_trips,
+    forget_times,
+    forget_transmissions,
+    unknowable,
+)
 from mrc.capture.frames import Bools
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 
@@ -75,6 +82,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         copies_left_out=flow.copies.copies,
         duplicates=flow.copies.duplicates,
         clock_offset_ns=flow.copies.clock_offset_ns,
+        clock_drift_ns=None if flow.copies.drift is None else flow.copies.drift.ns,
         bad_icrc_packets=len(bad),
     )
     spent = pace(requests, known.acknowledged, unsure)
@@ -90,14 +98,20 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if not flow.mrc and of_two and apart is not None and not apart.far and flow.copies.clock_offset_ns is not None:
         # Nor, by two clocks and where no hop limit tells the places apart, of one or of two that were sent.
         mixed_up |= bool(known.again.any())
-    if mixed_up or flow.copies.is_unclear:
+    drifts = flow.copies.drift is not None
+    drifting = flow.copies.drift is not None and not flow.copies.drift.taken_out
+    if drifting and flow.mrc:
+        forget_losses(figures)
+    elif drifting:
+        forget_place(figures)
+    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc):
         forget_transmissions(figures)
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
     elif not flow.mrc and point.side == SENDER and figures.lost and not is_in_order(requests, answers, 0):
         figures.lost_unsure = figures.lost
         figures.lost = figures.loss_share = None
-    if coarse or ahead_ns:
+    if coarse or ahead_ns or drifting:
         forget_round_trips(figures, coarse)
     forget_times(direction, unsure)
     return direction

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
+from mrc.capture.analysis.drift import without_drift
 from mrc.capture.analysis.flows import Copies, Flow, Pair
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
 from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, PROBE_ROW, REQUEST_ROW, Rows
@@ -38,6 +39,9 @@ def remove_copies(flows: list[Flow]) -> None:
 def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     """The distance of copies in this flow, None where it has none; `usual` is that of others."""
     requests, answers = joined(flow.requests, REQUEST_ROW), joined(flow.answers, ANSWER_ROW)
+    drift, requests, answers = without_drift(
+        requests, _key(requests, requests["seq"]), answers, _key(answers, answers["trigger"])
+    )
     probes, notices = joined(flow.probes, PROBE_ROW), joined(flow.congestion_notifications, PROBE_ROW)
     # A first transmission, and what carries the time at which it was sent, is one of its kind.
     sole = flow.mrc & (~requests["rtx"] | requests["stamped"])
@@ -75,7 +79,9 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
     more = 2 ** (len(apart) + 1)
     unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
-    flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near), unclear)
+    flow.copies = Copies(
+        copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near), unclear, drift
+    )
     return window if copies else None
 
 

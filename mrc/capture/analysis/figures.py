@@ -154,6 +154,7 @@ class DirectionFigures:
     duplicates: int = 0
     copies_left_out: int = 0
     clock_offset_ns: int | None = None
+    clock_drift_ns: int | None = None
     answers_ahead_ns: int | None = None
     unacknowledged: int = 0
     hole_psns: int = 0

@@ -217,6 +217,11 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
             "times are those of the requestor's side"
         )
         yield Finding(INFO, "clocks-apart", text, figures.name)
+    if figures.clock_drift_ns is not None:
+        by = duration_text(abs(figures.clock_drift_ns) / 1e9)
+        gains = "gains" if figures.clock_drift_ns > 0 else "loses"
+        text = f"two clocks: that of the place near the responder {gains} {by} on the other while the flow goes on"
+        yield Finding(INFO, "clocks-drift", text, figures.name)
     if figures.answers_ahead_ns is not None:
         apart = duration_text(figures.answers_ahead_ns / 1e9)
         text = (

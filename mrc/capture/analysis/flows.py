@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
+from mrc.capture.analysis.drift import Drift
 from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, Fields, Rows
 from mrc.capture.columns import Columns
 from mrc.capture.frames import I64, Bools, rows_at
@@ -61,6 +62,7 @@ class Copies:
     back: Apart | None = None
     # Answers and requests are there more often than the distances found explain.
     is_unclear: bool = False
+    drift: Drift | None = None
 
     @property
     def of_two_places(self) -> bool:

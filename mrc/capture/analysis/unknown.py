@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, CapturePoint
+from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, UNKNOWN, CapturePoint
 from mrc.capture.analysis.clock import Pause
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.figures import DirectionFigures, Times
@@ -50,6 +50,21 @@ def forget_transmissions(figures: DirectionFigures) -> None:
         path.lost = path.loss_share = path.retransmissions = path.spurious_retransmissions = None
     figures.packets = figures.bytes = figures.payload_bytes = None
     figures.duplicates = 0
+
+
+def forget_losses(figures: DirectionFigures) -> None:
+    """When packets were sent, and so which of them an answer acknowledges, is not certain."""
+    if figures.lost is not None:
+        figures.lost_unsure += figures.lost
+    figures.lost = figures.loss_share = figures.spurious_retransmissions = None
+    for path in figures.paths:
+        path.lost = path.loss_share = path.spurious_retransmissions = None
+
+
+def forget_place(figures: DirectionFigures) -> None:
+    """In which order packets came, and so where they were captured, is not certain."""
+    figures.capture_point, figures.capture_point_why = UNKNOWN, "the clocks of two places drift apart"
+    figures.missing_before_capture = figures.lost_behind_capture = None
 
 
 def forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
