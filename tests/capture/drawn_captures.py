@@ -149,7 +149,7 @@ def drawn(
     draw.form = form or (more.choice(sorted(FORMS)) if more.random() < 0.25 else "plain")
     fabric = Fabric(chance, _weather(draw, chance))
     drawn_count = chance.randrange(300, 700)
-    count = count or drawn_count
+    count_given, count = count, count or drawn_count
     every = chance.choice((1, 2, 4)) * MICROSECOND
     window = chance.choice((24, 48))
     if transport == "mrc":
@@ -173,6 +173,7 @@ def drawn(
                 form="plain",
                 hosts=1,
                 flow=other,
+                count=count_given,
             )
         )
     everything = [*made.sightings, *(each for one in made.beside for each in one.sightings)]

@@ -129,6 +129,42 @@ def test_other_packets_in_a_pause_show_that_the_clock_went_on() -> None:
     assert "stall" in found
 
 
+def both_ends(gain_ns: int, *, srv6: bool) -> bytes:
+    """A transfer captured at both ends; the receiver's clock gains so much while it goes on."""
+    frames: Records = []
+    for at, seen_ns in (("sender", 0), ("receiver", 50_000)):
+        hops = (64, 61) if at == "sender" else (61, 64)
+        crafted = Crafted(at=at, payload=64, srv6=srv6, hop_limits=hops if srv6 else (64, 64))
+        transfer(crafted, 1500, PATHS, lambda chance, ev: False)
+        span = crafted.records[-1][0]
+        for time, frame in crafted.records:
+            forward = frame[14 + 40 * srv6 + 7] and len(frame) > 130 + 40 * srv6
+            there = time + (seen_ns if forward else -seen_ns)
+            if at == "receiver":
+                there += gain_ns * there // span
+            # Time stamps in the packets are the requestor's; both places see the same bytes.
+            frames.append((SECOND + there, frame))
+    return pcap_of(sorted(frames, key=lambda each: each[0]))
+
+
+def test_the_clocks_of_two_places_drift_apart() -> None:
+    for gain_ns in (30_000, -30_000):
+        capture = both_ends(gain_ns, srv6=True)
+        figures = only_direction(capture).figures
+        assert (figures.lost, figures.retransmissions, figures.packets) == (0, 0, 1500)
+        assert abs((figures.clock_drift_ns or 0) - gain_ns) < 2_000
+        (found,) = found_in(capture)["clocks-drift"]
+        assert ("gains" if gain_ns > 0 else "loses") in found.text
+    assert "clocks-drift" not in found_in(both_ends(0, srv6=True))
+    assert only_direction(both_ends(0, srv6=True)).figures.clock_drift_ns is None
+
+
+def test_where_nothing_tells_the_places_apart_a_drift_leaves_losses_open() -> None:
+    figures = only_direction(both_ends(30_000, srv6=False)).figures
+    assert (figures.lost, figures.spurious_retransmissions, figures.rtt.samples) == (None, None, 0)
+    assert figures.clock_drift_ns is not None
+
+
 def test_a_clock_set_back_in_a_capture_of_rc() -> None:
     crafted = CraftedRc()
     for psn in range(60):

@@ -20,7 +20,7 @@ _STEP_NS = _MILLISECOND
 _BEHIND, _AHEAD = 16, 64
 _MOST_STEPS = 3
 # Shorter pauses are not looked at, nor more of them.
-_PAUSE_NS, _MOST_PAUSES = 200_000, 64
+_PAUSE_NS, _MOST_PAUSES = 200_000, 16
 # Fewer packets may well lie on whole milliseconds by chance.
 _FEWEST = 20
 

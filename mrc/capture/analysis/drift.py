@@ -18,6 +18,8 @@ from mrc.capture.frames import I64
 _FEWEST = 12
 _SPREADS = 2
 _PARTS = 6
+# No clock gains more; times that are junk do.
+_MOST = 0.5
 # So far the two changes may be from each other.
 _ALIKE = 2.0
 
@@ -52,6 +54,8 @@ def without_drift(requests: Rows, key: I64, answers: Rows, key_back: I64) -> tup
     # Where nothing tells the places apart a clock that overtakes the other turns the change round.
     varies = None if told or there.varies <= 2 * LEAST_TOLERANCE_NS else Drift(0.0, there.varies, False)
     gain, span = (there.gain - back.gain) / 2, there.end - there.begin
+    if abs(gain) > _MOST:
+        return varies, requests, answers
     total = round(gain * span)
     if there.gain * back.gain >= 0 or abs(total) <= max(
         2 * LEAST_TOLERANCE_NS, _SPREADS * (there.spread + back.spread)

@@ -36,6 +36,8 @@ _MOST_FIT = 0.75
 _AHEAD = 64
 # Where a requestor waited for something, most of the last so many packets before it are sent again.
 _LATEST = 4
+# So many rows of a flow on each side of a pause are looked at.
+_AROUND = 2000
 
 
 class Forward(NamedTuple):
@@ -46,12 +48,13 @@ class Forward(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """Requests and the answers that they brought about, one element for each: both times, how long the answer took,
-    and how much longer than usual on its path."""
+    """Requests and the answers that they brought about, or a second sighting of them further on (then only the `fabric`
+    lies between): both times, and how much longer it took than usual on its path."""
 
     sent: I64
     answered: I64
     longer: I64
+    fabric: Bools
 
     def across(self, pause: Pause) -> Bools:
         found: Bools = (self.sent <= pause.begin) & (self.answered >= pause.end)
@@ -67,8 +70,8 @@ class _Seen(NamedTuple):
     more: I64
 
     @classmethod
-    def of(cls, flow: Flow) -> _Seen:
-        rows = np.concatenate(flow.requests or [np.zeros(0, REQUEST_ROW)])
+    def of(cls, flow: Flow, pauses: list[Pause]) -> _Seen:
+        rows = _near(flow.requests, REQUEST_ROW, pauses)
         names = ("seq", "ev", "rtx") if flow.mrc else ("seq",)
         rows = rows[np.lexsort((rows["time"], *(rows[name] for name in names[::-1])))]
         fresh = np.ones(len(rows), np.bool_)
@@ -101,7 +104,7 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
     found = Forward([], [])
     if not pauses:
         return found
-    seen = [_Seen.of(flow) for flow in flows]
+    seen = [_Seen.of(flow, pauses) for flow in flows]
     pairs, tolerance, usual = _all_pairs(flows, seen, pauses)
     for pause in pauses:
         if pause.ns <= max(_LEAST_NS, _ROUND_TRIPS * usual):
@@ -112,6 +115,10 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
             continue
         across = pairs.across(pause)
         ns = _step_of(pairs.sent[across], pairs.longer[across], tolerance)
+        if ns is None and pause.ns >= _LONG_NS and (held := across & pairs.fabric).any():
+            # No fabric holds packets for so long.
+            ns = int(np.median(pairs.longer[held]))
+            ns = ns if 2 * ns > pause.ns else None
         if ns is not None and len(found.steps) < _MOST_STEPS:
             found.steps.append(Step(pause.number, -ns, pause.end))
             continue
@@ -125,21 +132,34 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
     return found
 
 
+def _near(parts: list[Rows], row: np.dtype[np.void], pauses: list[Pause]) -> Rows:
+    """The rows of a flow around pauses: of a long capture few, and they show what is usual too."""
+    rows = np.concatenate(parts or [np.zeros(0, row)])
+    if len(rows) <= 2 * _AROUND:
+        return rows
+    latest = np.maximum.accumulate(rows["time"])
+    kept = np.zeros(len(rows), np.bool_)
+    for pause in pauses:
+        at = int(np.searchsorted(latest, pause.end))
+        kept[max(0, at - _AROUND) : at + _AROUND] = True
+    return rows[kept]
+
+
 def _all_pairs(flows: list[Flow], seen: list[_Seen], pauses: list[Pause]) -> tuple[_Pairs, int, int]:
     """The pairs of all flows; how far usual times are from those of their path, and how long nearly all take."""
-    found: list[tuple[I64, I64, I64]] = []
+    found: list[tuple[I64, I64, I64, bool]] = []
     for flow, (rows, again, _) in zip(flows, seen, strict=True):
-        answers = np.concatenate(flow.answers or [np.zeros(0, ANSWER_ROW)])
+        answers = _near(flow.answers, ANSWER_ROW, pauses)
         answers = answers[np.lexsort((answers["number"], answers["time"]))]
         index, places = triggering(rows, answers) if flow.mrc else asking(rows, answers)
         # Of an answer that is there twice the first sighting.
         index, first = np.unique(index, return_index=True)
-        found.append((rows["time"][index], answers["time"][places[first]], rows["ev"][index]))
+        found.append((rows["time"][index], answers["time"][places[first]], rows["ev"][index], False))
         # What two places saw was on its way between the two.
         twice = again > 0
-        found.append((rows["time"][twice], again[twice], rows["ev"][twice]))
+        found.append((rows["time"][twice], again[twice], rows["ev"][twice], True))
     made, spreads, usual = [], [0], [0]
-    for sent, answered, ev in found:
+    for sent, answered, ev, fabric in found:
         took = answered - sent
         plain = took >= 0
         for pause in pauses:
@@ -147,11 +167,11 @@ def _all_pairs(flows: list[Flow], seen: list[_Seen], pauses: list[Pause]) -> tup
         if plain.sum() < _FEWEST_USUAL:
             continue
         longer = took - Apart.of_evs(ev, took[plain], ev[plain])
-        made.append(np.stack([sent, answered, longer]))
+        made.append(np.stack([sent, answered, longer, np.full(len(sent), fabric)]))
         spreads.append(_SPREADS * int(np.median(np.abs(longer[plain]))))
         usual.append(int(np.percentile(took[plain], 99)))
-    together = np.concatenate(made, axis=1) if made else np.zeros((3, 0), np.int64)
-    return _Pairs(*together), max(LEAST_TOLERANCE_NS, *spreads), max(usual)
+    together = np.concatenate(made, axis=1) if made else np.zeros((4, 0), np.int64)
+    return _Pairs(*together[:3], together[3] > 0), max(LEAST_TOLERANCE_NS, *spreads), max(usual)
 
 
 def _step_of(sent: I64, longer: I64, tolerance: int) -> int | None:

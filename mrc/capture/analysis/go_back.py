@@ -70,7 +70,7 @@ def gone_back(
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     reactions: list[int] = []
-    unsettled = 0
+    unsettled, guessed = 0, False
     unseen, pass_begin, next_head = 0, -int(NEVER), -1
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -112,6 +112,8 @@ def gone_back(
         cause = _without_nak(run, requests, acks, soonest, silent)
         arrived = order[begin:end][seq[begin:end] <= cause.arrived]
         found.spurious[arrived] = again[arrived]
+        # That something behind all that came here was lost is one of two reasons: the other is a lost answer.
+        guessed |= cause.lost is not None and cause.lost > run.highest
         if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
             continue
         at = _last_before(requests, cause.lost, int(time[begin]) - 1)
@@ -123,7 +125,7 @@ def gone_back(
             found.lost[at] = True
     trip = int(np.median(reactions)) if reactions else 0
     slow = any(each > _SLOW * max(trip, usual) for each in reactions)
-    may_hide = behind and (slow or _may_hide(requests[order], max(trip, usual)))
+    may_hide = behind and (guessed or slow or _may_hide(requests[order], max(trip, usual)))
     return found._replace(lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled)
 
 
