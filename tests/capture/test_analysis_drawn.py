@@ -61,6 +61,12 @@ def test_the_draws_cover_every_place_and_harm() -> None:
     assert {draw.harm for draw in draws} == {*HARMS, *MORE_HARMS}
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_two_places_whose_clocks_drift_apart(seed: int) -> None:
+    made = drawn(seed, transport="mrc", place="ends", harm="drift")
+    assert wrongs(made) == [], made.draw.words
+
+
 @pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("seed", range(5))
 def test_what_a_capture_is_wrapped_in_changes_nothing(form: str, seed: int) -> None:
