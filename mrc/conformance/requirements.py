@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The requirements a case can be about: the tables of docs/requirements.md, which lies beside this file as a link."""
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _GROUP_OF = {
     "CC": CONGESTION,
     "OP": ENDPOINT_OPERATIONS,
     "CTL": ENDPOINT_OPERATIONS,
+    "API": ENDPOINT_OPERATIONS,
 }
 MUST, SHOULD, MAY = "must", "should", "may"
 

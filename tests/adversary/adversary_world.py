@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an adversary may do to two nodes and the network between them, and what must hold once it relents.
 
 `World` has one method for each thing the adversary may do. After each the endpoints send what they have to send, and
@@ -69,6 +70,8 @@ class World(Nodes):
     def _post_receive(self, end: End) -> None:
         end.work.receives_posted += 1
         end.qp.post_receive(end.work.receives_posted - 1)
+        # A write that waited for it is acknowledged now.
+        self.endpoints[end.node].wake(end.qp)
 
     def _post(self, end: End, request: WriteRequest) -> None:
         end.qp.post_write(request)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a drawn capture wraps its frames in: mirrors, overlays and tags, written out byte by byte.
 
 Nothing here uses the package under test.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The smallest capture of a seed of which the analysis says the same wrong thing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What carries a packet says nothing of it: hop limits and marks of a tunnel are those of another network."""
 
 from __future__ import annotations

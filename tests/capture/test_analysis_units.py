@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Times are whole nanoseconds to the end; what people read has as many digits as the file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Devices: there is one. Contexts, and what they tell of device and port. */
 #include "objects.h"
 

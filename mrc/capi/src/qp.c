@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs: made, brought from state to state, queried, destroyed. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one check of a capture's times, before anything else reads them: missing, too coarse, or stepped back.
 
 Whether the clock was set forward the flows show (`forward_steps`): here are the pauses in which it may have been.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One flow, analysed: its figures, and what they were counted from."""
 
 from __future__ import annotations

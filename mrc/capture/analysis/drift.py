@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two clocks that drift apart: how the distance of copies changes while a flow goes on.
 
 Requests and answers go opposite ways: where one clock goes faster, the distance of the one grows as much as that of the

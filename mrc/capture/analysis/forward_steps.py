@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A clock that was set forward while a capture ran: looked for where the whole file pauses.
 
 A pause of endpoints looks different. Answers to packets in flight come during it, or all at once behind it, and a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The figures of each path and plane of a flow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a capture does not show: figures that are given up, and why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread watches memory while writes of 64 B to 4 KiB land in it: a block's last word is never there before its first.
  * Prints how often it looked on stderr. */
 #include "pair.h"
