@@ -193,6 +193,19 @@ def test_whole_milliseconds_keep_the_order_and_say_no_round_trips() -> None:
     assert "coarse-times" in found_in(capture)
 
 
+def test_whole_milliseconds_of_rc_double_nothing() -> None:
+    """A NAK makes it go back within the millisecond."""
+    crafted = CraftedRc()
+    for psn in range(40):
+        crafted.write(psn * 1_000_000, psn, 10, ackreq=True)
+        if psn == 20:
+            crafted.ack(psn * 1_000_000, psn, syndrome=0x60)
+            crafted.write(psn * 1_000_000, psn, 10, ackreq=True)
+        crafted.ack(psn * 1_000_000, psn)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.packets, figures.retransmissions, figures.lost, figures.duplicates) == (41, 1, 1, 0)
+
+
 def test_a_few_packets_on_whole_milliseconds_are_chance() -> None:
     crafted = Crafted()
     for psn in range(4):

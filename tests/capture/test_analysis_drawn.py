@@ -57,7 +57,7 @@ def test_a_clock_set_forward_is_found_or_the_pause_is_named(place: str, seed: in
 
 
 def test_the_draws_cover_every_place_and_harm() -> None:
-    draws = [drawn(seed).draw for seed in range(120)]
+    draws = [drawn(seed).draw for seed in range(300)]
     assert {draw.place for draw in draws} == set(PLACES)
     assert {draw.harm for draw in draws} == {*HARMS, *MORE_HARMS}
 

@@ -113,7 +113,7 @@ class Collector:
             without_steps(self._flows.all, self._flows.endpoint_operations.values(), forward.steps)
             self._last_ns = int(moved(np.array([self._last_ns]), forward.steps)[0])
         unsure = [pause.moved(forward.steps) for pause in forward.unsure]
-        remove_copies(self._flows.all)
+        remove_copies(self._flows.all, self._clock.is_coarse)
         directions = [analyse(flow, self._last_ns, self._clock.is_coarse, unsure) for flow in self._flows.all]
         return Analysis(
             self._packets,

@@ -25,19 +25,17 @@ from mrc.capture.frames import I64, Bools
 _NEAR_NS = 1_000_000
 # A flow with fewer twins does not show by itself how far copies are apart.
 _FEWEST = 3
-# Within so many turns of a requestor no answer makes it go back.
-_TURNS = 2
 
 
-def remove_copies(flows: list[Flow]) -> None:
+def remove_copies(flows: list[Flow], coarse: bool = False) -> None:
     """Leave each flow with one sighting of each packet: the one nearest to the requestor. Its parts become one array
-    each, in order of time, and `flow.copies` says what was taken out."""
+    each, in order of time, and `flow.copies` says what was taken out. `coarse`: times are whole milliseconds."""
     usual: Window | None = None
     for flow in sorted(flows, key=lambda flow: -sum(map(len, flow.requests)) - sum(map(len, flow.answers))):
-        usual = _of_flow(flow, usual) or usual
+        usual = _of_flow(flow, usual, coarse) or usual
 
 
-def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
+def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     """The distance of copies in this flow, None where it has none; `usual` is that of others."""
     requests, answers = joined(flow.requests, REQUEST_ROW), joined(flow.answers, ANSWER_ROW)
     drift, requests, answers = without_drift(
@@ -60,8 +58,7 @@ def _of_flow(flow: Flow, usual: Window | None) -> Window | None:
     lone = _doubled_here_and_there(there, drop) if window is None else np.zeros(len(drop), np.bool_)
     if window is None and there.way is None and (~drop).any():
         # Sooner than any answer can have come nobody sends again.
-        at_once = max(LEAST_TOLERANCE_NS, _TURNS * _turn(requests)) + 1
-        soon = ~drop & there.sooner_than(_soonest_answer(requests, answers), at_once)
+        soon = ~drop & there.sooner_than(_soonest_answer(requests, answers), 0 if coarse else LEAST_TOLERANCE_NS)
         sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
     sent_back = back.transmissions(window_back)
@@ -165,12 +162,6 @@ def _soonest_answer(requests: Rows, answers: Rows) -> int:
     took = answers["time"][first[at]] - asking["time"]
     took = took[(triggers[at] == asking["seq"]) & (took > 0)]
     return int(took.min()) if len(took) else 0
-
-
-def _turn(requests: Rows) -> int:
-    """How soon one request follows another where the requestor sends as fast as it can."""
-    gaps = np.diff(requests["time"])
-    return int(np.percentile(gaps, 10)) if len(gaps) else 0
 
 
 class _Nearest(NamedTuple):

@@ -172,7 +172,7 @@ def _all_pairs(flows: list[Flow], seen: list[_Seen], pauses: list[Pause]) -> tup
         spreads.append(_SPREADS * int(np.median(np.abs(longer[plain]))))
         usual.append(int(np.percentile(took[plain], 99)))
     together = np.concatenate(made, axis=1) if made else np.zeros((4, 0), np.int64)
-    return _Pairs(*together[:3], together[3] > 0), max(LEAST_TOLERANCE_NS, *spreads), max(usual)
+    return _Pairs(together[0], together[1], together[2], together[3] > 0), max(LEAST_TOLERANCE_NS, *spreads), max(usual)
 
 
 def _step_of(sent: I64, longer: I64, tolerance: int) -> int | None:

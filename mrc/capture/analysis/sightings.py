@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, MOST_WINDOWS, Way, Window
+from mrc.capture.analysis.distances import MOST_WINDOWS, Way, Window
 from mrc.capture.analysis.pairing import Distance, firsts, mended, paired
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
@@ -81,7 +81,8 @@ class Sightings:
 
     def sooner_than(self, soonest: int, at_once: int) -> Bools:
         """Which of `at` come sooner than anybody can have sent them again: alone, and not in a run of PSNs, for of what
-        is behind a packet gone back to some was sent just before. `at_once` nothing is gone back to at all."""
+        is behind a packet gone back to some was sent just before. Within `at_once` nobody goes back to what was sent
+        once."""
         seq = self.rows["seq"]
         at = self.order[self.at]
         ahead = seq[at] - seq[np.maximum(at - 1, 0)]
@@ -89,10 +90,10 @@ class Sightings:
         in_run = ((ahead > 0) & (ahead < _RUN)) | ((behind > 0) & (behind < _RUN) & (ahead != 0))
         # A timer and an answer may make it send one again twice in a row.
         once = ~self.again[self.at - 1]
-        found: Bools = self._alone()[1][at] & (((self.gap < soonest) & ~in_run) | ((self.gap < at_once) & once))
+        found: Bools = (self.gap < soonest) & self._alone()[1][at] & ~in_run
         # Of what is behind a packet gone back to some was sent just before; that packet itself was not.
         doubled: set[int] = set()
-        quick = np.flatnonzero((self.gap <= LEAST_TOLERANCE_NS) & once)
+        quick = np.flatnonzero((self.gap <= at_once) & once)
         for place in quick[np.argsort(at[quick], kind="stable")].tolist():
             if ahead[place] != 1 or int(at[place]) - 1 in doubled:
                 doubled.add(int(at[place]))
