@@ -9,7 +9,7 @@
 
 #define THREADS 16
 #define WRITES 400
-#define OPENS 200
+#define OPENS 1000
 
 static struct ibv_qp *shared;
 static struct ibv_cq *shared_cq;
@@ -43,6 +43,17 @@ static void *work(void *argument)
 	}
 	CHECK(ibv_destroy_qp(left), 0), CHECK(ibv_destroy_qp(right), 0), CHECK(ibv_destroy_cq(cq), 0);
 	return NULL;
+}
+
+/* Pages of the process that are in memory. */
+static long pages(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long all = 0, resident = 0;
+
+	CHECK(fscanf(file, "%ld %ld", &all, &resident), 2);
+	fclose(file);
+	return resident;
 }
 
 static int descriptors(void)
@@ -83,15 +94,28 @@ int main(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 	CHECK(signals > 10, 1), CHECK(elsewhere, 0);
 	CHECK(ibv_destroy_qp(shared), 0), CHECK(ibv_destroy_qp(other), 0), CHECK(ibv_destroy_cq(shared_cq), 0);
-	int before = descriptors();
+	long before = 0, descriptors_before = 0;
 
 	for (int each = 0; each < OPENS; each++) {
+		/* What is allocated once, or kept to be used again, is there by then. */
+		if (each == OPENS / 4)
+			before = pages(), descriptors_before = descriptors();
 		struct ibv_context *again = ibv_open_device(ibv_get_device_list(NULL)[0]);
 		struct ibv_comp_channel *channel = ibv_create_comp_channel(again);
 		struct ibv_pd *domain = ibv_alloc_pd(again);
+		struct ibv_mr *region = ibv_reg_mr(domain, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		struct ibv_cq *cq = ibv_create_cq(again, 64, NULL, channel, 0);
+		struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 64}};
+		struct ibv_qp *qp = ibv_create_qp(domain, &attr);
 
+		CHECK(to_init(qp), 0), CHECK(to_rtr(qp, qp), 0), CHECK(ibv_destroy_qp(qp), 0), CHECK(ibv_destroy_cq(cq), 0);
+		CHECK(ibv_dereg_mr(region), 0);
 		CHECK(ibv_destroy_comp_channel(channel), 0), CHECK(ibv_dealloc_pd(domain), 0), CHECK(ibv_close_device(again), 0);
 	}
-	CHECK(descriptors(), before);
+	CHECK(descriptors(), descriptors_before);
+	if (pages() > before + 128) {
+		printf("%ld pages more\n", pages() - before);
+		wrong = 1;
+	}
 	return wrong;
 }
