@@ -45,7 +45,9 @@ def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program
     assert (done.returncode, done.stdout) == (0, ""), done
 
 
-@pytest.mark.parametrize("options", [[], ["-q", "4", "-n", "500"], ["-b", "-n", "500"], ["-s", "64", "-I", "64"], ["-q", "64", "-D", "2"]])
+@pytest.mark.parametrize(
+    "options", [[], ["-q", "4", "-n", "500"], ["-b", "-n", "500"], ["-s", "64", "-I", "64"], ["-q", "64", "-D", "2"]]
+)
 def test_an_unmodified_ib_write_bw_runs(inside: Inside, options: list[str]) -> None:
     """Debian's, with LD_LIBRARY_PATH alone."""
     tool = installed("ib_write_bw")

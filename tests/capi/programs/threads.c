@@ -45,6 +45,30 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* Threads of the library that would take a signal of the program's. */
+static int open_to_signals(void)
+{
+	DIR *directory = opendir("/proc/self/task");
+	char path[300], line[200];
+	int count = 0;
+
+	for (struct dirent *each; (each = readdir(directory));) {
+		unsigned long long blocked;
+
+		snprintf(path, sizeof path, "/proc/self/task/%s/status", each->d_name);
+		int number = atoi(each->d_name);
+		FILE *file = !number || number == getpid() ? NULL : fopen(path, "r");
+
+		while (file && fgets(line, sizeof line, file))
+			if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+				count += !(blocked >> (SIGALRM - 1) & 1);
+		if (file)
+			fclose(file);
+	}
+	closedir(directory);
+	return count;
+}
+
 /* Pages of the process that are in memory. */
 static long pages(void)
 {
@@ -74,6 +98,7 @@ int main(void)
 	sigset_t alarms;
 
 	open_all();
+	CHECK(open_to_signals(), 0);
 	shared_cq = ibv_create_cq(context, 4096, NULL, NULL, 0);
 	shared = made(shared_cq, 64);
 	struct ibv_qp *other = made(shared_cq, 64);
