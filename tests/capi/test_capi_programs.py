@@ -45,6 +45,14 @@ def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program
     assert (done.returncode, done.stdout) == (0, ""), done
 
 
+@pytest.mark.parametrize("way", ["return", "exit", "_exit", "quick_exit"])
+def test_a_program_may_end_while_its_threads_post(inside: Inside, tmp_path: Path, way: str) -> None:
+    program = str(compiled(PROGRAMS / "leaves.c", tmp_path))
+    for _ in range(4):
+        done = run_one(inside, program, way)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+
+
 @pytest.mark.parametrize(
     "options", [[], ["-q", "4", "-n", "500"], ["-b", "-n", "500"], ["-s", "64", "-I", "64"], ["-q", "64", "-D", "2"]]
 )
