@@ -104,4 +104,20 @@ REASONS: dict[str, str] = {
         "the controller's calls, their states and their errors are an API on the host: no packet shows them. Held by "
         "tests/control and tests/live/test_live_ctl.py"
     ),
+    "MRC-EV-14": (
+        "how one value of a controller's call is read: a script leaves max_val out where nothing is bounded. Held by "
+        "test_a_greatest_value_of_0_bounds_nothing of tests/wire/test_wire_entropy.py"
+    ),
+    "MRC-QP-07": (
+        "what a program's call means that leaves an attribute out: a script gives all of them. Held by "
+        "test_what_a_peer_can_do_is_on_unless_it_is_turned_off of tests/verbs/test_verbs_states.py"
+    ),
+    "MRC-QP-08": (
+        "what a program's call means that leaves attributes out: a script gives all of them. Held by "
+        "test_attributes_that_are_never_given_have_defaults of tests/verbs/test_verbs_states.py"
+    ),
+    "MRC-API-01..04": (
+        "the C interface and the memory it shares with the endpoint are on the host: no packet shows them. Held by "
+        "tests/capi"
+    ),
 }

@@ -52,6 +52,7 @@ _GROUP_OF = {
     "CC": CONGESTION,
     "OP": ENDPOINT_OPERATIONS,
     "CTL": ENDPOINT_OPERATIONS,
+    "API": ENDPOINT_OPERATIONS,
 }
 MUST, SHOULD, MAY = "must", "should", "may"
 

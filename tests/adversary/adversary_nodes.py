@@ -331,8 +331,14 @@ class Nodes:
         if pair.doomed:
             return
         gave_up = [each.qp.error or "" for each in pair.ends if each.qp.state == QpState.ERROR]
+        # A QP whose retries have run out takes along those that wait for the same silent peer.
+        exceeded = "retry counter exceeded"
+        first = [
+            qp for each in self.pairs for qp in (end.qp for end in each.ends) if (qp.error or "").startswith(exceeded)
+        ]
+        reasons = (exceeded, *(f"given up with QP {qp.qpn:#08x}: " for qp in first))
         hold(
-            not self.setting.for_ever and any(why.startswith("retry counter exceeded") for why in gave_up),
+            not self.setting.for_ever and any(why.startswith(reasons) for why in gave_up),
             f"QP {end.qp.qpn:#x} is in ERROR without a reason: {end.qp.error}",
         )
 

@@ -19,7 +19,7 @@ def test_all_work_completes_whatever_a_responder_has_no_room_for() -> None:
     against(Setting(config=replace(CONFIG, responder=responder, max_wimm=4, max_wimm_dest=4)))
 
 
-def test_a_qp_whose_retries_run_out_ends_all_its_work_with_errors_and_no_other_qp() -> None:
+def test_a_qp_whose_retries_run_out_ends_all_its_work_and_no_qp_but_those_that_wait_as_it_does() -> None:
     """MRC-RETRY-01, MRC-RETRY-09, MRC-NACK-11, MRC-QP-06."""
     config = replace(CONFIG, linear_retries=1, exponential_retries=2, timeout=10)
     against(Setting(controller="nscc", config=config))
