@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/compiled.md), and the C libraries
 (docs/capi.md), and writes manual pages.
 

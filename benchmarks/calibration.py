@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A fixed piece of work that is none of the project's: how fast the machine is at the moment.
 
 Of the same kind as what is measured, so that it drifts alike: interpreter, small numpy operations, checksums, copies.

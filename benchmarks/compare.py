@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Run the benchmark suites and compare with the last recorded run (benchmarks/recorded.json).
 
     tools/bench                     run, and print what moved by more than 10 %

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every benchmark is told how fast the machine was just before and just after it."""
 
 from __future__ import annotations

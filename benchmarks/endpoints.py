@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two endpoints of one process that hand each other batches, for suites that need one to have sent something."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The batch codec: 128 packets at a time, and one packet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Path selection: the EVs of the next packets, one after another."""
 
 from __future__ import annotations

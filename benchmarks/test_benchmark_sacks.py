@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """SACKs at both ends: made while 512 packets arrive, and taken in by who sent them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A receiver that takes its time: writes with immediate, receives, and how credit comes back.
 
 Each write with immediate consumes a receive. The receiver grants as many writes at once (`max_wimm_dest`) as it posts

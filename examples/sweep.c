@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A benchmark over libibverbs: writes of 1 byte to 64 MiB, one completion for each 64 writes, a write with immediate at
  * the end of each size, and every byte compared at the receiver.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writes into the memory of another process, over every path there is, through libibverbs.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """MRC, Multipath Reliable Connection: a user-space endpoint, its lab and its tools."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The `mrc` command, also as `python -m mrc`."""
 
 from __future__ import annotations

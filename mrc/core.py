@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How the datapath runs: compiled, or interpreted from the same files (docs/compiled.md).
 
 A module with a `.pxd` beside it is written to be compiled. All that were compiled are in one shared object. Here it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one family of errors everything in this package raises.
 
 Three questions a caller asks of a failure, three classes: did I do something wrong (`CallerError`), did the

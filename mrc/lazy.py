@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of a package that are loaded when they are first used: a command pays only for what it needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The framing of netlink messages and attributes (netlink(7), rtnetlink(7)), for the few kinds sent and read here.
 
 A netlink socket takes and gives messages of a 16-byte header and a body; a body has a header of its kind's own, then

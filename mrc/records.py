@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Dataclasses that are quick to make: what a process imports at its start is made of them.
 
 `@record` takes `frozen`, `slots` and `eq` and gives the class that `@dataclass` gives, for `fields`, `replace` and

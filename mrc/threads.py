@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Threads that are started, or refused with a reason, and none of which ends unnoticed."""
 
 from __future__ import annotations

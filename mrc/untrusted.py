@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one place that reads JSON: what others wrote strictly, what this release wrote itself plainly. And text fit for
 a terminal.
 

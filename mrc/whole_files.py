@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Output files that are whole or not there: written beside their name, and given it at the end."""
 
 from __future__ import annotations

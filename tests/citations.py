@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Read citations of the protocol pages (docs/protocol) and find what they lead to.
 
 A citation names a page and, where it can, a section of it. These are the forms:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Hypothesis profiles: `default` is quick, `ci` (chosen by CI=true in the environment) looks further."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Forged ICMP errors of every kind, with what they quote: a real packet, as on the path, or a guess, as off it."""
 
 from __future__ import annotations

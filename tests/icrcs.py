@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """ICRCs of rows of a received batch."""
 
 from __future__ import annotations

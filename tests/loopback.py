@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A network namespace of a test's own: what runs there has real sockets and meets nobody else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Running a program as an ordinary user, whoever runs the tests."""
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def environment() -> dict[str, str]:
 
 def python() -> str:
     """An interpreter that an ordinary user may run; that of the tests may lie in a home directory."""
-    trial = "import mrc.cli, mrc.lab.messages, numpy, isal"
+    trial = "import mrc.cli, mrc.lab.messages, numpy, cryptography"
     for candidate in (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin")):
         argv = ["unshare", "--user", "--map-root-user", "--net", "--mount", str(candidate), "-c", trial]
         try:

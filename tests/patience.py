@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Waiting in tests: long for what has to come; for what must not come, until everything else has."""
 
 from __future__ import annotations

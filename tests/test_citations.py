@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every citation of the protocol pages leads to a section that exists, and what is quoted stands there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which way the datapath runs, chosen on a small package in place of mrc: one module with types, one C header."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/state-machines.md and its drawings are those of the tables in the code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The programs in examples/ run, and print what is expected of them."""
 
 from __future__ import annotations

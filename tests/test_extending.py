@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/extending.md: its blocks print what they say, its files are there, and installed controllers are found."""
 
 from __future__ import annotations

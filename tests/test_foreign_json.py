@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One place reads JSON (mrc/untrusted.py), and what it takes of somebody else's is bounded in every way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Netlink messages and attributes, held against pyroute2's and against what is cut short or lies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/notebooks: each runs anew in a kernel of its own, its asserts hold, and it prints what its file shows."""
 
 from __future__ import annotations

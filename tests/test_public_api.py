@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The public interface: docs/api lists it, surface.txt and commands.txt record it, every name of it is explained."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The front page: its program runs as it stands and prints what is shown, and it stays a page."""
 
 from __future__ import annotations

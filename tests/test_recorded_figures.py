@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Figures of docs that no test works out again say which commit recorded them.
 
 Those of docs/virtual-time.md, docs/studies and docs/experiments.md are compared instead: tests/sim.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc.records.record` makes is what `dataclasses.dataclass` makes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/requirements.md and the tests, held to each other by tools/requirements; and that tool on made-up checkouts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is in tools/ is started by its name, by somebody who has activated no virtual environment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/architecture.md names code: every file it links to is there, every class and method it names is defined."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Pages of docs/ that run as they stand: blocks of Python, each followed by what it prints.
 
 A page may also change the sources: `diff PATH` blocks are changes to a copy of them (`ChangedSources`), in which the

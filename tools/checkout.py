@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """For the tools beside it that need more than Python: they run in the checkout's virtual environment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Sourced by the tools beside it: a virtual environment in the checkout with this package installed.
 #
 #   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or one of these extras is new

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes in the other direction: the server writes, the client's memory takes them."""
 
 from __future__ import annotations

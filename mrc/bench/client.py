@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The end that writes and measures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The C programs some baselines need, compiled where and when they are needed."""
 
 from __future__ import annotations

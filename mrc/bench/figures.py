@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a measurement found, and the tables perftest users know."""
 
 from __future__ import annotations

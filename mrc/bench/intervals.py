@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was measured interval by interval, as iperf3 shows it."""
 
 from __future__ import annotations

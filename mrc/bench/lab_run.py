@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench lab`: a lab of its own, MRC and whatever it is compared with in interleaved rounds."""
 
 from __future__ import annotations

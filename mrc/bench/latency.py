@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Ping-pong of small writes: each end watches its memory for the other's number and answers with a write of its own.
 
 As perftest's ib_write_lat: the clock is read at every ping, and half of the time from one to the next is the latency

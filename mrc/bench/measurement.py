@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One measurement of writes at the client: its memory, and what came of it in each direction."""
 
 from __future__ import annotations

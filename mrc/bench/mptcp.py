@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The kernel's MPTCP for programs that know TCP alone: a subflow in every plane."""
 
 from __future__ import annotations

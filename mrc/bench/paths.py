@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Fewer paths than there are, so that what spraying costs can be seen."""
 
 from __future__ import annotations

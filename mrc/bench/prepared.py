@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whole packets made beforehand, and the file in which the C programs find them."""
 
 from __future__ import annotations

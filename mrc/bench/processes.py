@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The programs a measurement in a lab runs: started, read, and ended whatever happens."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Interleaved rounds in one lab: machines drift, so each subject runs once a round, right beside the others."""
 
 from __future__ import annotations

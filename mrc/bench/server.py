@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The end that is written to: one measuring client at a time, any number one after another."""
 
 from __future__ import annotations

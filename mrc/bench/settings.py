@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a measurement in a lab is made with, and what a comparison changes of it."""
 
 from __future__ import annotations

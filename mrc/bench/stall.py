@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How long no data arrives when a path is cut in the middle of a transfer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is measured in a lab: MRC, MRC with something changed, or a baseline."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench lab --suite`: what decides between transports, each measured beside the others in interleaved rounds."""
 
 from __future__ import annotations

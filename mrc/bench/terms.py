@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What both ends of a measurement agree on, sent by the client through the out-of-band exchange."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """PyTorch, which is no part of this package: whether it is here, and what to say where it is not."""
 
 from __future__ import annotations

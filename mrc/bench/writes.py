@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes as fast as they go: a number of them kept outstanding on every QP."""
 
 from __future__ import annotations

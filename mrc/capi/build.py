@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Compile the C libraries of this package, where there is a C compiler. hatch_build.py and tools/build-core do it.
 
 `libibverbs.so.1` is the endpoint behind libibverbs' names. Nothing but libc is linked.

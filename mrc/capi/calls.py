@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the C libraries ask of this process: numbers and places of mrc/capi/src/calls.h (tests/capi)."""
 
 from __future__ import annotations

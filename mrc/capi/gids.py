@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A node by its GID: the 16 bytes are the address of its first port, an IPv4 address in its IPv6 form.
 
 All that a peer has to know follows from them. In a lab the other hosts' fabric files lie beside this host's. Between

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The endpoint behind the C libraries: what they ask is answered here (mrc/capi/src/calls.h).
 
 All contexts of a process share one device. Work that is posted and work that ends does not come here: it goes through

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The headers around a captured packet: link types, tags, and the tunnels of mirror ports and overlays.
 
 One table for all readers: the walk over one packet, the walk over a run, and the Lua dissector. Each header has a name,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where a packet comes from, where it goes, and on which path."""
 
 from __future__ import annotations

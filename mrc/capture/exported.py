@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What Wireshark exports as JSON with bytes: `tshark -T json -x` ("Export Packet Dissections", "As JSON"), or -T ek -x.
 
 The first is a list of objects, one a packet. The second has an object a line, and between them others, for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A packet as the document `mrc dissect --json` prints (wire.md section 13).
 
 Field names and layouts are those of `mrc.wire.headers`. What section 13 does not name is not there: IP version and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Capture files in: pcap, pcapng, compressed or not, and Wireshark's JSON exports, as a stream of whole packets.
 
 A reader of our own, since Scapy's RawPcapReader ends without a word at a file that was cut short and at lengths that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files that are no captures we read, by their first bytes: what they are, and what to do with them."""
 
 from __future__ import annotations

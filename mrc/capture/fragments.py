@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reassembly of IPv4 and IPv6 fragments.
 
 A reassembled packet is the frame of the fragment that completes it, with the header from before fragmentation and the

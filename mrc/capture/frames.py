@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A run of captured packets: their bytes where they were read, and where each one lies, as arrays."""
 
 from __future__ import annotations

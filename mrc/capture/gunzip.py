@@ -1,10 +1,10 @@
-"""Gzip unpacked as a stream. isal's own file object loses what came out right before the damage; here it is kept."""
+# SPDX-License-Identifier: BSD-2-Clause
+"""Gzip unpacked as a stream. What came out right before a damage is kept, which gzip's own file object loses."""
 
 from __future__ import annotations
 
 from typing import BinaryIO
-
-from isal.isal_zlib import decompressobj
+from zlib import decompressobj
 
 _GZIP_WITH_HEADER = 31
 _CHUNK = 1 << 18
@@ -15,7 +15,7 @@ class Unpacked:
     """The content of the gzip members that `head` and then `stream` hold, one after the other.
 
     What follows a member and is not another one is left out, as gzip does. `readinto1` raises EOFError where the
-    packed data ends too early and IsalError where it is damaged, once everything before has been read.
+    packed data ends too early and zlib.error where it is damaged, once everything before has been read.
     """
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Words for numbers below the transport, for lines that people read; the protocol's own are in `mrc.wire.names`."""
 
 from __future__ import annotations

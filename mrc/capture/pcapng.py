@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The blocks of a pcapng file: section header, interface description, and the three kinds of packet block.
 
 Layouts: the pcapng specification (draft-ietf-opsawg-pcapng), sections 4.1 to 4.4 and appendix A. Other blocks are

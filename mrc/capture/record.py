@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Record what passes the interfaces of a host into a pcap file, with the kernel's nanosecond stamps.
 
 Runs as a process of its own inside the host's namespace, `python -m mrc.capture.record FILE INTERFACE...`, until it

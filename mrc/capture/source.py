@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A stream read forwards into buffers that stay as they are once they have been handed out."""
 
 from __future__ import annotations
@@ -6,10 +7,10 @@ import os
 import select
 import stat
 import time
+import zlib
 from typing import BinaryIO
 
 import numpy as np
-from isal.isal_zlib import IsalError
 
 from mrc.capture.frames import RUN_BYTES, TAIL, U8
 from mrc.errors import MrcError, PeerError, SystemRefused
@@ -90,7 +91,7 @@ class Source:
     def _read_once(self, room: int) -> None:
         try:
             got = self.stream.readinto1(self.view[self.end : room])  # type: ignore[attr-defined]
-        except (EOFError, ValueError, IsalError) as error:  # type: ignore[misc]
+        except (EOFError, ValueError, zlib.error) as error:
             self._failure = self.damaged(f"the compressed data is damaged ({error})", self.base + self.end)
         except OSError as error:
             if error.errno is None:  # gzip.BadGzipFile, of the checksum at the end

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One line a packet: number, time, source, destination, path, and what it says, in words that read like tshark's.
 
 `mrc.wire.words` has the words for the transport. This module words one packet, `mrc.capture.columns` runs of them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Addresses and times as people write them."""
 
 from __future__ import annotations

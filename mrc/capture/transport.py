@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The part of a walk from the BTH to the ICRC, and whether the ICRC is right (wire.md sections 2, 9 and 12).
 
 A packet with nothing wrong is settled by the opcode table and a little arithmetic. Every other one goes to
@@ -6,9 +7,8 @@ A packet with nothing wrong is settled by the opcode table and a little arithmet
 
 from __future__ import annotations
 
-from isal.isal_zlib import crc32
-
 from mrc.capture.walked import Walked
+from mrc.wire.crc import crc32
 from mrc.wire.icrc import BTH_ICRC_MASK, ICRC_SEED, IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK, icrc_ipv4, icrc_ipv6
 from mrc.wire.ipv4 import IPV4_ICRC_MASK
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Captures that are compressed, or text in UTF-16, unpacked as streams, by their first bytes.
 
 gzip and zstd have modules of their own. bzip2 and xz are Python's, lz4 (which Wireshark writes) is the extra `lz4`; one
@@ -60,7 +61,7 @@ def _lz4() -> Callable[[], Any]:
         import lz4.frame
     except ImportError:
         raise CallerError(
-            "the capture is compressed with lz4: `pip install 'mrc[lz4]'`, or unpack it first: "
+            "the capture is compressed with lz4: `pip install 'softmrc[lz4]'`, or unpack it first: "
             "`lz4 -dc FILE | mrc ... -`"
         ) from None
     made: Callable[[], Any] = lz4.frame.LZ4FrameDecompressor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Zstandard unpacked as a stream, as `mrc.capture.gunzip` unpacks gzip. The library is the extra `zstd`."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Unpacked:
             import zstandard
         except ImportError:
             raise CallerError(
-                "the capture is compressed with zstd: `pip install 'mrc[zstd]'`, or unpack it first: "
+                "the capture is compressed with zstd: `pip install 'softmrc[zstd]'`, or unpack it first: "
                 "`zstd -dc FILE | mrc ... -`"
             ) from None
         self._stream = stream

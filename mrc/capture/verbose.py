@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A packet in full, as Scapy's `show` prints it: every field of every layer, one a line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One pass over a packet: which headers it has and where, down to the transport, without reading more than that takes.
 
 What a walk finds is enough to list layers, to check the ICRC and to write a line about the packet; `fields.py` reads

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a walk over one packet finds."""
 
 from __future__ import annotations

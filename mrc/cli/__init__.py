@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The `mrc` command. Each subcommand is a module of this package, loaded when it is called."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc analyze`: what a capture says about its connections, worst first; a report to look at, a table to go on with."""
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def analyze(
     --out DIR writes one self-contained page, DIR/report.html: findings, then graphs (time and sequence with
     retransmissions and SACKs, goodput per plane, round trips, losses and states per path). It needs no network.
 
-    --parquet FILE writes a row a packet for other tools; it needs the extra: pip install 'mrc[parquet]'.
+    --parquet FILE writes a row a packet for other tools; it needs the extra: pip install 'softmrc[parquet]'.
 
     \b
     Examples:

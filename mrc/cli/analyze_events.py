@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc analyze` with a lab's event log on the terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc analyze` with traces on the terminal: reported beside inferred, or what is reported alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the outputs of `mrc analyze` share on a terminal."""
 
 from __future__ import annotations

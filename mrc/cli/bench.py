@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench`: how fast it is, between two hosts or in a lab of its own."""
 
 from __future__ import annotations

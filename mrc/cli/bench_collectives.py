@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench allreduce` and its siblings: collective operations in a lab of its own, with nccl-tests' table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench lab`: MRC beside other transports, in a lab of its own."""
 
 from __future__ import annotations

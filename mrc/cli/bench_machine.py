@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The line that says on which machine `mrc bench lab` measured."""
 
 from __future__ import annotations

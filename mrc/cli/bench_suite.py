@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc bench lab --suite` prints: one row for MRC and for each baseline."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc capi`: where the C libraries and headers are, for programs that are built or run with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A group of commands whose errors are one line on stderr, and whose output is either written whole or a failure."""
 
 from __future__ import annotations

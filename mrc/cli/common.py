@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What several commands share: values with units, JSON on stdout, signals, the fabric an endpoint runs on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the Tab key offers: labs, their nodes and links, endpoints, cases, drills, words of `mrc craft`, files.
 
 A completer gets what was typed so far and returns what may follow. It is asked at each Tab. So it imports only what it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc completion`: what makes a shell complete the words of this command. What is offered: mrc.cli.completing."""
 
 from __future__ import annotations

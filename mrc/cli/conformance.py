@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc conformance`: the requirements as timed scripts, and an endpoint held to them."""
 
 from __future__ import annotations

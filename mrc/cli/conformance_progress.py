@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How far a run of cases has come, on a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A run of conformance cases as text."""
 
 from __future__ import annotations

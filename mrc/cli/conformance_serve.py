@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc conformance serve`: this project's endpoint as a live target."""
 
 from __future__ import annotations

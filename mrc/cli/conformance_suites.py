@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The suites of `mrc conformance`, by transport."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc craft`: packets from field=value pairs, into a capture, as a hex dump or as JSON."""
 
 from __future__ import annotations

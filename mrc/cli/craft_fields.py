@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The words of `mrc craft`: an opcode, a mode, `field=value`; names and ranges are those of wire.md section 13."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The packets of `mrc craft`, built with the Scapy layers: whatever no field names is worked out there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc demo`: a file crosses a fabric of its own while a cable is cut."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the demo does: a lab, two processes in it, a cut at the right moment, and a judgement."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc dissect`: the packets of a capture, as a table, as lines, in full, as JSON; chosen by a filter, or checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc doctor`: what works on this system, and what to do about the rest."""
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
 EXTRAS = {
     "plot": ("matplotlib", "plots of `mrc drill` and `mrc sim`"),
     "parquet": ("pyarrow", "analyze --parquet, results of `mrc sim`"),
+    "metrics": ("prometheus_client", "ctl metrics, /metrics of `mrc map serve`"),
     "zstd": ("zstandard", "captures compressed with zstd"),
     "lz4": ("lz4", "captures compressed with lz4"),
     "bfloat16": ("ml_dtypes", "bfloat16 in collectives"),
@@ -214,7 +216,7 @@ def _core() -> Check:
 
 def _compile() -> str:
     # By its file: an index may have another project of this name.
-    again = f"pip install --no-cache-dir --force-reinstall --no-deps mrc-{__version__}.tar.gz"
+    again = f"pip install --no-cache-dir --force-reinstall --no-deps softmrc-{__version__}.tar.gz"
     build = "tools/build-core" if in_checkout() else again
     compiler = "" if shutil.which("cc") else install("gcc", "libc6-dev", "python3-dev")[0]
     return f"{compiler} && {build}" if compiler else build
@@ -243,7 +245,7 @@ def _tshark() -> Check:
 
 
 def _extras() -> list[Check]:
-    """What `pip install mrc` leaves out, each with what it is for."""
+    """What `pip install softmrc` leaves out, each with what it is for."""
     found = {extra: importlib.util.find_spec(module) is not None for extra, (module, _) in EXTRAS.items()}
     return [
         Check(

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc doctor` finds of one thing, and the one command that mends a lack, worked out for this system.
 
 A lack that no command mends, such as a kernel built without what is needed, says so in words.

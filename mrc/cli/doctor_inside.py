@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The part of `mrc doctor` that runs inside namespaces of its own: builds a small fabric and tries it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc drill`: the experiments of the papers, each with its plot and its verdict."""
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def run(
     Only drills whose links mark or trim packets need root; without it they are "unsupported". A drill that fails while
     the machine was overloaded is repeated, up to twice. If the machine was overloaded each time, the verdict is
     "disturbed", and the load that was measured is printed. Exit status 0: at least one drill passed, and none failed or
-    was disturbed. Exit status 1 otherwise. Plots need matplotlib (pip install 'mrc[plot]').
+    was disturbed. Exit status 1 otherwise. Plots need matplotlib (pip install 'softmrc[plot]').
 
     \b
     Examples:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Options of commands that run an endpoint: on a fabric or between ordinary hosts, and with a trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Run a command in namespaces of its own, so that it needs no root and leaves nothing behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An address to serve on."""
 
 from __future__ import annotations

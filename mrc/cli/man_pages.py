@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Manual pages of all commands, from what their help says: `python -m mrc.cli.man_pages DIR` writes them.
 
 A wheel has them in share/man/man1, where `man mrc-lab-cut` finds them (hatch_build.py). Building one needs no more of

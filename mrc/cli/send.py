@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc send`: send files."""
 
 from __future__ import annotations

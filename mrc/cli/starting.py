@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A quick start for commands of which many may start at once."""
 
 from __future__ import annotations

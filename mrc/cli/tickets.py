@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Arguments that are tickets: which they are, and where one comes from when it is missing."""
 
 from __future__ import annotations

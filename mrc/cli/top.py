@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc top`: running endpoints as they are now."""
 
 from __future__ import annotations

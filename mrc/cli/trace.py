@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc trace`: traces for the viewers people have."""
 
 from __future__ import annotations

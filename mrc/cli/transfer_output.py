@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How `send`, `recv` and `demo` show a finished transfer."""
 
 from __future__ import annotations

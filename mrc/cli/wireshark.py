@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc wireshark`: the Lua dissector, printed or put where Wireshark looks for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Collective operations of many processes over MRC, on `mrc.verbs` and numpy (docs/collectives.md)."""
 
 from __future__ import annotations

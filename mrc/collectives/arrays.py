@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Arguments of operations as arrays: numpy arrays, buffers, and objects that share their memory."""
 
 from __future__ import annotations

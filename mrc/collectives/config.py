@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Sizes and times of a group, each with its unit in its name."""
 
 from __future__ import annotations

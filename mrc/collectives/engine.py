@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The engine of a group: carries out operations one after another, driven by completions, in the endpoint's thread.
 
 The handler of the completion queue stores completions and requests a step (`Context.call_soon`). A step does not hold

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Errors that end a group. Each names the rank at fault and the operation that it ended."""
 
 from __future__ import annotations

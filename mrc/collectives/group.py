@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Groups of ranks and their operations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The link to one other rank: the QP, the slots of both ends, credits, and the streams in progress.
 
 It is made when the first operation needs it (`linking`). Until the other end may be sent to, headers and streams wait.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the two ends of a link tell each other before the first write, over the control.
 
 Links are made when the first operation needs them: groups that never communicate between two ranks cost nothing there.

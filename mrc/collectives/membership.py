@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Joining and leaving a group, and the messages of its members.
 
 Each rank leaves a document in the store: how its process is reached, and the inbox of its group there, a name that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The messages between ranks: 32-bit immediates, and the headers of slots.
 
 The two highest bits of an immediate say what was written. A count follows, or a stream and a chunk number.

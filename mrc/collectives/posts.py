@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is posted to the engine of a group, as the engine uses it."""
 
 from __future__ import annotations

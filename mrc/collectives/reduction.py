@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reductions, and the types they take."""
 
 from __future__ import annotations

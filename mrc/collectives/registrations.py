@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A cache of memory regions: arrays stay registered for the next operation on the same memory."""
 
 from __future__ import annotations

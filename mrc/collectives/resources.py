@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a group has of its device, made with its first link."""
 
 from __future__ import annotations

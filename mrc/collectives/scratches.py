@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which groups keep the pages of their scratch memory: those that have used it last.
 
 A job may have hundreds of groups, and few that reduce at a time. The memory of the others goes back to the system; it

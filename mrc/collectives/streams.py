@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Streams: the chunks that one operation sends to one rank, and those it receives from one.
 
 Sender and receiver plan the same segments, so a chunk needs no description. Each segment is cut into chunks of one

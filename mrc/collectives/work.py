@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The future that each operation returns."""
 
 from __future__ import annotations

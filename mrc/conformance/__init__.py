@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A conformance suite for MRC endpoints, ours and others': `mrc conformance list|run` (docs/conformance.md).
 
 `codec` is the wire once more, written from the tables of the protocol pages and sharing nothing with the codec the

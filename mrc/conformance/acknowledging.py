@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A responder that answers by itself, for cases about what a requestor does over many packets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A session with an endpoint that lives in an asyncio event loop, with timers of its own and in real time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tester's side of a connection, as scripts see it: packets out, packets expected, in time.
 
 PSNs count from the first one of the end that numbers them: PSN 0 of the tester is its first request, and cack_psn -1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A case: one requirement, or one side of it, and the script that shows whether a target meets it."""
 
 from __future__ import annotations

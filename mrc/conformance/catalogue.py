@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """All cases, those a pattern picks, and the requirements that have none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control case: its expectation is wrong on purpose. A run in which it does not come back failed proves nothing.
 
 Its twin, with the right expectation, has to pass: a target that answers nothing at all fails the control case too.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tester's packets, made from the codec beside this file. PSNs are given as scripts count them."""
 
 from __future__ import annotations

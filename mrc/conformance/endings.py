@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Turn the exception that ended a case into its verdict, and say whose exception it was.
 
 Only an expectation that was not met, a refusal and a crash of the endpoint under test are failures of the target. Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a script expects of a packet: which kind, which fields, and when; and the sentences of a failure."""
 
 from __future__ import annotations

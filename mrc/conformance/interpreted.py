@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that are wrong on purpose run interpreted (docs/compiled.md): compiled parts have no subclasses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the tester makes of a frame of the target's: a packet, and whether an honest peer would have taken it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Why a requirement has no case: the one table of reasons. `mrc conformance list --missing` prints it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a case needs of a target, looked at before its script begins: whatever is lacking makes the case unsupported."""
 
 from __future__ import annotations

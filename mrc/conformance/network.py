@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The session, the clock and everything that passed: what the connections of one case share."""
 
 from __future__ import annotations

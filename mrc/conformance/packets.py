@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets as scripts handle them: those the tester makes (`Crafted`) and those it gets (`Heard`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The requirements a case can be about: the tables of docs/requirements.md, which lies beside this file as a link."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Runs cases against a target, each on a connection of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """All a case is written with, in one place to import from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a case asks of the target, and the parameters that both ends exchange first (behaviour.md, QP life)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A suite: all that `mrc conformance` needs to know of one transport. This is MRC's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint offers to be tested: an adapter implements `Target`, `Session` and `TargetQp`.
 
 An adapter has to carry packets and to set up a connection. Everything else it may leave out: what a case asks and an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a script asks of the target itself: its memory, completions, state and counters, and what it is to do."""
 
 from __future__ import annotations

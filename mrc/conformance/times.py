@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Times of a script: integers of nanoseconds, written in the unit that reads best."""
 
 from __future__ import annotations

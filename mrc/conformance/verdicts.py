@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How a case ends."""
 
 from __future__ import annotations

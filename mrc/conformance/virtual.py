@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A session in virtual time: for endpoints that own no clock and no sockets."""
 
 from __future__ import annotations

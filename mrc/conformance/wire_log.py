@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Everything that passed between tester and target during a case, in order: for stories and for pcap files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets in the words of the protocol, one line each, with PSNs as scripts count them.
 
 These are not the lines of `mrc dissect` (`mrc.wire.words`), and are not made from them. They say what a case is about:

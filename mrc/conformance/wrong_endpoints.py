@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that are wrong on purpose, called mutants: where they are found and what a command asks of one.
 
 They are in tests/mutants: they reach into private parts of the endpoint, and change with them. A checkout has them, an

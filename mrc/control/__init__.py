@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The controller API, with the nouns of `mrc_ctl.h`: profiles, EV operations and events, probes, ports.
 
 A Controller stands on a device, as the verbs' Context does; what one does, every other one of that device sees.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Attributes that a controller reads of a device and sets of its profiles (api.md, Controller)."""
 
 from __future__ import annotations

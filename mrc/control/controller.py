@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The controller of one device: everything of `mrc_ctl.h`, as methods."""
 
 from __future__ import annotations

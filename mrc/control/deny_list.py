@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Deny lists: files that say which EVs are not to be used, between which hosts (docs/control.md, Deny lists)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Errors of the controller API, each with the errno its C function would return."""
 
 from __future__ import annotations

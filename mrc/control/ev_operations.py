@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Operations on the EVs of a profile, in batches that end at the first entry that fails (api.md, Controller)."""
 
 from __future__ import annotations

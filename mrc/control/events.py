@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Events for a controller: a queue that never blocks, with an exact count of what found no room (api.md, EV events)."""
 
 from __future__ import annotations

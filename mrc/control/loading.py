@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Profiles of a file brought ONLINE, whatever was there before (docs/control.md, Profile files)."""
 
 from __future__ import annotations

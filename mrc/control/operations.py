@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations of a controller, sent as a batch that waits: EV probes and port status updates (api.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Peer nodes as people and files name them: by a name, or by any of their inner addresses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The three tables of profiles of one endpoint, and what becomes of the QPs when one changes."""
 
 from __future__ import annotations

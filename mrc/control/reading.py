@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plain data read value by value, as profile files, deny lists and the control socket bring it.
 
 Every function returns a value of the type it names, or raises ControlError EINVAL that says what was expected.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a control socket can be asked, read and checked before anything is done (docs/control.md, Requests)."""
 
 from __future__ import annotations

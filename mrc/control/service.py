@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a control socket answers, as plain JSON and without any I/O (docs/control.md, The socket)."""
 
 from __future__ import annotations

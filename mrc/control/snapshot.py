@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A picture of a running endpoint: QPs, windows, paths, ports (docs/control.md, `status`)."""
 
 from __future__ import annotations

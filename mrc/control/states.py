@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The states of the three kinds of profile and the attributes of each way, as tables (api.md, Controller)."""
 
 from __future__ import annotations

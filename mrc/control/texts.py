@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs, states and attributes as text and plain JSON: in profile files, on the control socket, on the command line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two flows and one path: a flow that has no other takes it, and one that sprays over all of them makes room."""
 
 from __future__ import annotations

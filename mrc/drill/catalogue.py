@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """All drills by name, in the order they are run."""
 
 from __future__ import annotations

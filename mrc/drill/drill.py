@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a drill is: a lab, a script, figures read off what was seen, expectations of them, and a plot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The two ends of a flow: a source that keeps writes outstanding, a target that compares them with the pattern."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Drills that break single cables between leaves and spines. The fabric has room: nothing need be lost for long."""
 
 from __future__ import annotations

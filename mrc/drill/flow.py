@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One flow of a drill: a QP from one host to another that writes as fast as it may."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether the machine let a process run: a thread that wakes every 10 ms, and the kernel's account of waiting."""
 
 from __future__ import annotations

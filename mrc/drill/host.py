@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One host of a drill: a process of its own with an endpoint, which follows orders and records its progress.
 
 `python -m mrc.drill.host SAMPLES [TRACE]` in a host's namespace. Commands come as JSON lines on stdin, each is answered

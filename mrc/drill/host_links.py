@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Drills that break the cables between hosts and leaves: a NIC's ports."""
 
 from __future__ import annotations

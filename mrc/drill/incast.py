@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Seven to one: more comes to a host than its links carry, the last switch trims, and a neighbour is not to notice."""
 
 from __future__ import annotations

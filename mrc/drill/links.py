@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Counters of a lab's links, as a drill wants them."""
 
 from __future__ import annotations

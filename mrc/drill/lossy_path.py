@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A path that loses a fifth of its packets: the EV on it goes, one from the reserve takes its place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was done in a drill, marked in its plot: a line at each moment, named above the plot."""
 
 from __future__ import annotations

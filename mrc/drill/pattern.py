@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a flow writes, known at both ends: so that the target can compare every byte with what should be there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Figures of failures and repairs: what is left after each, how soon, and how soon it is all back."""
 
 from __future__ import annotations

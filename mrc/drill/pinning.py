@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plain IPv6 through a given spine. By itself a leaf spreads plain flows over its spines by a hash.
 
 So that a stream of the kernel's is sure to meet the failure of that spine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plots as the papers draw them: goodput over time with what happened marked, and paths as rows over time."""
 
 from __future__ import annotations

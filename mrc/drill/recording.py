@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was seen while a drill ran: the only thing its judgement and its plot are made from."""
 
 from __future__ import annotations

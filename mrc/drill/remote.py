@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The programs of a drill as their controller sees them: hosts that take commands, and streams of the kernel's."""
 
 from __future__ import annotations

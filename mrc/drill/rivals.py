@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The setting of the failure drills: MRC, MPTCP and TCP between hosts of their own, whose links are what is slow.
 
 All three cross the same leaves and spines, which have room for all of them, so that one and the same cut meets all

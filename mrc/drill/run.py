@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Running drills: a lab and a stage for each, a judgement, its report and its files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Bytes over time: a count that only grows, sampled now and then, and what can be read off it."""
 
 from __future__ import annotations

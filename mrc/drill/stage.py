@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A lab with traffic in it, and the script's hands: what a drill does it does through this."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A flow that starts on a fabric a tenth of whose paths are dead already, beside one that started when all was well."""
 
 from __future__ import annotations

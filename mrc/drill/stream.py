@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A byte stream of the kernel's, TCP or MPTCP, for comparison: `python -m mrc.drill.stream serve|send ...`.
 
 `serve KIND SAMPLES` prints its port, takes one connection and notes, every millisecond at most, how many bytes came.

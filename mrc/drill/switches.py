@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Drills that break whole switches: a leaf, which takes a plane with it, and one spine of eight."""
 
 from __future__ import annotations

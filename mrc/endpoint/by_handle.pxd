@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # What compiled modules use in place of by_handle.py.
 from mrc.endpoint.node.node_evs cimport NodeEvs
 from mrc.endpoint.datapath.qp_datapath cimport QpDatapath

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """QPs and peer nodes by number, for code that has no interpreter: a handle is what it can keep of one.
 
 Interpreted these functions run; compiled modules call those of by_handle.pxd by the same names, where a handle is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Work of one QP that has ended: written down on the packet's path, made into completions when Python comes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every tunable of the endpoint, with its unit in its name (behaviour.md; all defaults marked C there)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Not final: plain RC has counters of its own besides.
 cdef class Counters:
     cdef public long long too_short

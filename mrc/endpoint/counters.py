@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Named counters: everything dropped, everything recovered. A name not declared here cannot be counted."""
 
 from __future__ import annotations

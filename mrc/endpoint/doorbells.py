@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How the program of a C interface and its endpoint wake each other: words in the program's memory.
 
 Where the words are is shared with mrc/capi/src/rings.h (tests/capi).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The endpoint: owns the QPs, checks every packet before one of them sees it, takes turns among them.
 
 It does no I/O and owns no clock: every entry takes `now`, an int of nanoseconds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint leaves for its owner: events of the trace's vocabulary, each with a sentence for people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Memory regions: what a peer may write, checked for every packet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What all QPs of a node share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A queue pair: one requestor and one responder, and the states that let them work."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the two halves of a connected QP share."""
 
 from __future__ import annotations

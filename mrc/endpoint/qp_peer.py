@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a QP knows of its peer before it can receive."""
 
 from __future__ import annotations

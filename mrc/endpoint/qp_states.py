@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The life of a QP as a table: RESET -> INIT -> RTR -> RTS, ERROR from any state (behaviour.md, QP life)."""
 
 from __future__ import annotations

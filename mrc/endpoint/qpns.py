@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The QPNs of an endpoint: 24 bit, all but the first sixteen, which are set aside."""
 
 from __future__ import annotations

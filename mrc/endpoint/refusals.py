@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requests that end their QP, and the NAKs that say so (behaviour.md, Responder: Refused requests)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer that has fallen silent takes all QPs with it that wait for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint reports to a tracer, if it has one; mrc.trace.vocabulary has the table."""
 
 from __future__ import annotations

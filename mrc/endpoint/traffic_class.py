@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The traffic class each kind of packet is sent with (wire.md section 12)."""
 
 from __future__ import annotations

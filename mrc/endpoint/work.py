@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Posted work: RDMA writes."""
 
 from __future__ import annotations

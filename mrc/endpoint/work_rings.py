@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The queues of a QP whose program is no Python: rings of words in that program's memory.
 
 The program posts into them and polls them without asking anybody; the endpoint takes what was posted and writes what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The shape of a network, written once: the lab builds it from namespaces, the simulator from events."""
 
 from __future__ import annotations

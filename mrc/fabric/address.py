@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The addresses of a fabric's nodes: the plain IPv6 address and the uSID of each, and the node that a uSID names.
 
 h0     fd4d:5243:PLANE::1      a host has both in every plane; its uSID is that of the leaf's port towards it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """uSID blocks: the first 32 bits of every uSID address of a fabric."""
 
 from __future__ import annotations

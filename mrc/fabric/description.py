@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Everything a lab is built from: its shape, and what each direction of each link is to be like from the start."""
 
 from __future__ import annotations

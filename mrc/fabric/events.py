@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was done to a fabric and when: the records of an event log, one JSON object a line.
 
 Each record has both clocks, so that it lies on one time line with captures, which have the wall clock's time, and with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Topology files: YAML that describes a lab, held to a published schema, then to what the fabric can be.
 
 Every error says file, line, column, key and what would be right, in one line each:

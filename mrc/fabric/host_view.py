@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What one host must know of the fabric it is on: the file MRC_FABRIC names.
 
 It holds only the host's own side (ports, leaf, uplinks, block). The peer's half of a path (its leaf, host

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is wrong with one direction of a link: how fast it is, what its queue marks, trims and drops, what it loses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The words for what is wrong with a link, in topology files and on the command line, and the fields of Impairment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The names of a fabric's nodes and cables.
 
 Hosts are `h0`, `h1`, ...; leaves `p0l0` (plane 0, leaf 0); spines `p0s0`. A link is named by its two ends, the lower

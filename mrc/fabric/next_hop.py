@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where packets go: the next hop of each uSID at each node, and the nodes that a list of uSIDs passes.
 
 Both follow from the links and the addresses of their ends alone: a uSID names the neighbour that has it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where a host stands in one plane, and what follows from it: its paths to other hosts, the loops of its probes."""
 
 from __future__ import annotations

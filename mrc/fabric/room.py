@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How large a path MTU the links of a fabric have room for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What every fabric has, whatever its shape: hosts on leaves, one port each in every plane, and links between switches.
 
 A shape is a frozen dataclass in mrc/fabric/shapes with the fields below, and others for its own sizes. It says which

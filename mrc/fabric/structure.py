@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The structure of a topology file: its published schema, and what departs from it in words of the file's own terms."""
 
 from __future__ import annotations

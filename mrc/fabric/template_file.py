@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A file with one address template: what `mrc craft --template` reads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Quantities as people write them, on the command line and in files: `1gbit`, `400KB`, `0.5%`, `10us`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """YAML files that people write: read whole, held to a schema, every problem of them named by line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """YAML text as plain values that remember where each was written, for errors that name line and column."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Building and removing a lab: the order of steps, and what is left if it stops in the middle.
 
 Namespaces are made without a name first: were the process to die then, the kernel would take them back. They get their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Breaking cables and mending them: which end is set down, what both get back, and cables that somebody took away."""
 
 from __future__ import annotations

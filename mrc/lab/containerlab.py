@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A fabric as a topology of containerlab: Linux containers that forward as the lab's namespaces do.
 
 Every address, route and rule of the plan becomes a command that a container runs once its links are there.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether a lab that is up still is what it was built as, and what to do where it is not.
 
 Compared are: namespaces and whose they are, ports and their state, addresses, neighbours, routes, rules,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The event log of a lab: what was done to it and when, in a file that several processes write and read at once.
 
 One event is one line, written by one call at the end of the file (O_APPEND), so lines never mix. A process that is

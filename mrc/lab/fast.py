@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A fast fabric: at each switch port an eBPF program (bpf/usid.c) does what seg6local does, with less on its way.
 
 The program asks the kernel's routes for the next hop, so links that are down need nothing here. It does not see

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A link that goes down and up in turn, on a schedule that does not drift.
 
 Every change has its moment from the beginning on: the k-th cut is due k periods after the first, its heal a share of

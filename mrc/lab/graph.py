@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A fabric drawn: as SVG with a layout of its own, as DOT for Graphviz."""
 
 from __future__ import annotations

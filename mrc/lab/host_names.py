@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of hosts for the programs in a lab: a file in the form of /etc/hosts, and how a program comes to see it."""
 
 from __future__ import annotations

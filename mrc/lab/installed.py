@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is installed in a namespace: interfaces; addresses, neighbours, routes and rules in the builder's own terms.
 
 A request and the kernel's answer to a dump have the same form. So both are boiled down to the same keys, and what the

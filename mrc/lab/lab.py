@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lab as an object: build or open it, break it, mend it, look at it, take it down. Its nodes: mrc.lab.nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Marks on packets before they are routed, through nftables: how a stev leaf reads its field of the EV."""
 
 from __future__ import annotations

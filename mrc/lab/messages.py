@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Route-netlink messages: interfaces, addresses, neighbours, routes and rules of a plan, as bytes ready to send.
 
 pyroute2 does the encoding. Two things it does not know are made by hand here: the NEXT-C-SID flavor of a seg6local

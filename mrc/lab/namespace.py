@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Network namespaces by system call: make them, enter them, give them a name under /run/netns, take it away.
 
 A thread, not the process, is what enters a namespace: `in_namespace` runs a function in a thread of its own and the

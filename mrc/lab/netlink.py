@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One netlink socket inside one namespace: requests out, acknowledgements and dumps back.
 
 The bytes of the requests come from `messages` and `impairment`. The transport is a plain blocking socket, so that one

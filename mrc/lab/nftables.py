@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """nftables over netlink: tables with one chain each, at a hook for what arrives, made or replaced as a whole.
 
 pyroute2 does the encoding; numbers are those of linux/netfilter/nf_tables.h.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The nodes of a lab: their names and addresses, programs that run on them, sockets into their namespaces."""
 
 from __future__ import annotations

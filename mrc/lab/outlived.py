@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Programs that outlive their lab: what is written down so that they can be named and ended when the lab is gone.
 
 A record is what the lab knew of its namespaces. They live on with the programs, tag and identity unchanged, so the

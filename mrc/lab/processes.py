@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The programs that run in a lab: which they are, and ending them, and nothing outside of it.
 
 A process counts by the namespace it is in: the namespace's identity has to be one that the lab wrote down, and its `lo`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A directory for the files of one run: gone with it, or, if it was killed, with the next run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Waiting for what the kernel does a little after it has acknowledged the order.
 
 Workers of its own put the queue of a port to use whose carrier has come, and make an address local (addrconf). On a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a lab remembers on disk: its intention before it builds, and which namespaces are its own.
 
 One directory a lab, /run/mrc/NAME: `lab.json`, one fabric file a host, and the hosts' names. `lab.json` is written

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a lab looks like now: its hosts, switches and links, read from the kernel of each namespace."""
 
 from __future__ import annotations

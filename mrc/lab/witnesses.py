@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether a removed lab's cables are really gone: the kernel destroys namespaces, and what ends in them, later.
 
 Every cable ends at a leaf. A socket into a leaf keeps its namespace alive, so a cable disappears only when its other

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """MRC and RoCEv2 as Scapy layers: the readable definition of the wire (wire.md), to craft with and to dissect with.
 
 Importing this package changes nothing in Scapy. `bind_to_udp()` has Scapy dissect UDP ports 4791 and 4971 with these

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """How transport headers follow each other, by the opcode table: from the BTH to the payload, padding and ICRC."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """What an MRC packet travels in: the headers below its BTH, from an entropy value (wire.md sections 10 and 11)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Where the layers sit on each other and, if asked, on UDP; and the switches of WireProfile that change their looks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The base transport header (wire.md section 3), which also finishes a packet: pad count, padding and ICRC."""
 
 from __future__ import annotations

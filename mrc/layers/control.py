@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Headers of acknowledgements: AETH (wire.md section 5), SETH and CC_STATE (section 6), NETH (section 7)."""
 
 from __future__ import annotations

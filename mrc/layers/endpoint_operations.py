@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Headers of the reliability probe and of endpoint operations: PETH, ERTH, EETH (wire.md section 8)."""
 
 from __future__ import annotations

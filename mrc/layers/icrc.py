@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """What ends every packet: the padding and the ICRC (wire.md sections 3 and 9), and how the ICRC is worked out on build.
 
 The CRC covers the innermost IP packet, so it needs the lengths that IP and UDP only get when they are built. The

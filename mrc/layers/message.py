@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """A message that is longer than one path MTU, as the packets that carry it (wire.md section 4)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Which packet answers which, so that Scapy's `sr` and `sr1` pair them with its settings as they are.
 
 Scapy takes a UDP packet for an answer when it goes to the port the request came from, and a tunnelled one when the

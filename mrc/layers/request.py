@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Headers of requests: METH, TSETH, RETH, ImmDt (wire.md section 4), and the standard RoCEv2 ones (section 13)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Segment routing headers (wire.md section 11, RFC 8754): Scapy's own, with its HMAC TLV put right, and the HMAC.
 
 Scapy's IPv6ExtHdrSegmentRouting has the right header, segments, Pad1 and PadN. Its HMAC TLV does not dissect: it reads

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The traffic class that the IP headers below a BTH carry when nobody gave them one (wire.md section 12)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The fault map: probes that travel in loops over the fabric, and what is wrong from which of them do not come back.
 
 loops        which loops a host sends, as lists of uSIDs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An agent: a prober on raw sockets in a host's namespace, and its line to the collector.
 
 It wakes once a tick: takes in what came back, reports what is decided, sends what is due. Without a collector it sends

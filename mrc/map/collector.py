@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The collector: agents report to it over a local socket, and it passes their reports to the inference.
 
 The socket is a file, which programs in all network namespaces of a machine see; its other end has to be root or the

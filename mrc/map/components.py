@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What may be faulty in one plane, and how often each loop passes it.
 
 A suspect is one explanation: a cable both ways, one direction of it, a host's port, a leaf, a spine, the plane.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs go over what is faulty, as a deny list that `mrc ctl ev deny --from FILE` takes (docs/control.md)."""
 
 from __future__ import annotations

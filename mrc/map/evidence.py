@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How likely results are when some suspects lose packets, and which suspects explain them best.
 
 A loop comes back when every part that it passes lets it through. With a suspect's loss rate p as a weight

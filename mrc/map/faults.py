@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the map finds: faults and suspicions, and by what measure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was found, in SQLite: faults for good, probes in sums of ten seconds, and the latest picture.
 
 One process writes, any number read at the same time (WAL). Times are nanoseconds since 1970.

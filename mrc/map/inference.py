@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """From results of probes to named faults: which part, what share it loses, since when, and when it was over.
 
 It has no clock: results come with the time at which their probes were sent, in any order, and `evaluate` takes the

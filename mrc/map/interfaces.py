@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether the interfaces that a process probes over are still there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The loops a host's probes travel: out over switches named by uSIDs, and back to the host itself.
 
 Near loops turn at a switch and come back the same way. Far loops come back another way than they went out: they

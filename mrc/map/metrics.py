@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The picture as metrics for Prometheus."""
 
 from __future__ import annotations

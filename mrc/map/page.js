@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 "use strict";
 const SVG = "http://www.w3.org/2000/svg", EVERY_MS = 1000, PATIENCE_MS = 5000;
 const byId = (id) => document.getElementById(id);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Everything the map knows as one JSON document: what the page draws, `mrc map show` prints and /metrics is made of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The bytes of a probe: what an MRC packet looks like to a switch, with a payload only its sender can have made.
 
     IPv6 outer (uSIDs, written by the kernel) | IPv6 | UDP | payload

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an agent sends when, and what became of it: sans-IO, times in nanoseconds.
 
 Probes go out in ticks. The results of a tick's probes are reported when all of them are decided, so that what came back

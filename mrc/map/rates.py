@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How much a fault loses, and in which direction, out of a fit of all faults that are known."""
 
 from __future__ import annotations

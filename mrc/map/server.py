@@ -1,14 +1,18 @@
-"""The map over HTTP: the page at /, its document at /map.json, /metrics for Prometheus. Nothing is changed by it."""
+# SPDX-License-Identifier: BSD-2-Clause
+"""The map over HTTP: the page at /, its document at /map.json, /metrics for Prometheus. Nothing is changed by it.
+
+Without prometheus-client there is no /metrics.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
 
-from mrc.map.metrics import metrics
 from mrc.report import html
-from mrc.report.pages import PROMETHEUS, PageServer
+from mrc.report.pages import PROMETHEUS, Page, PageServer
 
 
 def page() -> bytes:
@@ -23,9 +27,12 @@ class MapServer(PageServer):
     def __init__(self, host: str, port: int, latest: Callable[[], tuple[dict[str, Any], int]]) -> None:
         """`port` 0: any free one; `port` then says which. Raises SystemRefused when it is taken."""
         whole = page()
-        pages = {
+        pages: dict[str, Callable[[], Page]] = {
             "/": lambda: (whole, "text/html; charset=utf-8"),
             "/map.json": lambda: (json.dumps(latest()[0]).encode(), "application/json"),
-            "/metrics": lambda: (metrics(*latest()), PROMETHEUS),
         }
+        with contextlib.suppress(ModuleNotFoundError):
+            from mrc.map.metrics import metrics
+
+            pages["/metrics"] = lambda: (metrics(*latest()), PROMETHEUS)
         super().__init__(host, port, pages, html.policy(scripts=True, asks=True))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc map serve` without its command line: collector, history, page and deny list kept together."""
 
 from __future__ import annotations

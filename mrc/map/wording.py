@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lines between an agent and the collector: JSON, one object a line, over a local stream socket.
 
     collector: {"version": 2, "fabric": NAME, "leaves": 4}       first, or {"refused": REASON}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Something small that a loop serves between its turns, as the control socket is."""
 
 from __future__ import annotations

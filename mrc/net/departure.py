@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether the network that a server serves is gone for good, as when the lab around it is taken down."""
 
 from __future__ import annotations

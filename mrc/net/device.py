@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A node on real sockets as a device for the verbs.
 
     with open_device() as device, Context(device) as context: ...

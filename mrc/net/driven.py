@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the loop needs of an endpoint, whatever transport it speaks."""
 
 from __future__ import annotations

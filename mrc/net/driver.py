@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The loop that gives an endpoint sockets and a clock.
 
 One thread runs it; others reach in through `call`. A turn of the loop takes what has arrived, runs the timers that

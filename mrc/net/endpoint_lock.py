@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whose an endpoint is, of the threads that run its loop, stand in for it and reach in.
 
 Two words of memory: whether it is held, and how many ask for it. Who turns has it without the interpreter, who reaches

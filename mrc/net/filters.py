@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Classic BPF filters: what the kernel is not even to queue for a raw socket."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What may keep every packet of a peer away though its parameters came through, in words for people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the kernel refuses for us while somebody floods a port: packets the endpoint would only drop and count.
 
 To be given a packet costs as much as to refuse it. While many are refused, each port's socket gets a classic BPF filter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The classic BPF program that separates what may be for a QP from what surely is not (wire.md sections 1 to 3)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A host on its ordinary addresses: what takes the place of a fabric file between two real machines.
 
 Each address is one port, and one plane. Which plane of the peer it belongs to goes by order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Carrier and MTU of local ports as they change, by the kernel's events: within a fraction of a millisecond."""
 
 from __future__ import annotations

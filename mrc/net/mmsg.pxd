@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.net cimport system
 from mrc.net.outer cimport OuterHeaders

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whole batches sent and received: one system call for many packets (`mrc.net.system` has the kernel's structures)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What leaves whole: full packets, the MTU of an interface, and no path MTU learned from ICMP."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What two ends exchange before the first write (behaviour.md, QP life), as JSON and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the kernel keeps from a process for whose neighbours it is: packets to the QPs of other processes on this host.
 
 Each raw socket of a host is given a copy of all MRC packets that arrive there. Of 32 senders each would wake up for

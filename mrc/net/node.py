@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A running endpoint on a fabric: sockets for every port, and the loop that drives it."""
 
 from __future__ import annotations

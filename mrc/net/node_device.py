@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A node as a device for the verbs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The outer IPv6 headers of packets in SRv6 mode, with a segment routing header behind them where there is one.
 
 They are written here, not by the kernel, which takes a tenth longer to send a packet that it has to put together from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The loop's turn for an endpoint that is run by its methods: plain RC, and subclasses that watch or change it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether each port has room for full packets, by its interface's MTU and by what the kernel refuses all the same."""
 
 from __future__ import annotations

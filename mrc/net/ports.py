@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the loop needs of a local port, whatever carries its packets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A loop that the application's own threads do not hold up, where this process may say so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Unpredictable R_Keys (docs/security.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The sockets of a port in SRv6 mode: raw IPv6 sockets for next header 41, or 43 with a segment routing header.
 
 Packets leave with their outer IPv6 header written (mrc.net.outer); the kernel finds the way to the destination of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the loop asks of the system, for compiled modules: system.py in C. All but `raise_signal` run without the
  * interpreter's lock. */
 #ifndef MRC_SYSTEM_H

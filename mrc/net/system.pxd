@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # What compiled modules use in place of system.py.
 cdef extern from "system.h" nogil:
     int send "system_send"(int fd, long long messages, unsigned int count)

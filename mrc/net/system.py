@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the loop asks of the system: the clock, sleep, and the two calls that carry packets, many at a time.
 
 Interpreted these functions run; compiled modules call those of system.h by the same names. There they run without the

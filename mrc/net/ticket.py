@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ticket: the one line a receiver prints and a sender is given, with all it takes to meet.
 
 It names where to connect, which certificate to expect there and the secret that admits. Nothing else is needed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The loop's turn: what has arrived is taken in, timers run, what may leave is sent, and it sleeps. It needs no Python.
 
 It goes on by itself until Python is wanted: work has ended, a descriptor of Python's is readable, or it is time to look

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The sockets of a port in UDP and STEV modes: one raw UDP socket that sends and receives, and sinks behind it.
 
 A raw socket, because each packet's source port carries its EV. It receives too, for what a bound UDP socket keeps

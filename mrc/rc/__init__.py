@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plain RoCEv2 RC, of which MRC is a superset: RDMA writes on one path, in order, go-back-N.
 
 Written after IBTA volume 1 (chapter 9) and its RoCEv2 annex, and held to Linux Soft-RoCE. Like MRC's endpoint, whose

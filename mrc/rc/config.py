@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every tunable of an RC queue pair."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Named counters of an RC endpoint: those of MRC's, and what only going back counts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The RC endpoint: owns queue pairs and memory, takes packets apart and hands them on.
 
 Sans-IO, in the shape of `mrc.endpoint.endpoint.Endpoint`, so that the same sockets and the same virtual time run it:

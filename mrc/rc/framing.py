@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How packets of one QP are written: all go one path."""
 
 from __future__ import annotations

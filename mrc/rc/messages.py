@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Posted writes and the PSNs their packets have: what a requestor that goes back needs to find again."""
 
 from __future__ import annotations

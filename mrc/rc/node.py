@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A plain RoCEv2 RC endpoint on real sockets, and the loop that drives it."""
 
 from __future__ import annotations

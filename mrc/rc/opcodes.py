@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The opcodes of RC that a requestor and a responder of RDMA writes speak (IBTA 9.2, table 38)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An RC queue pair: one requestor, one responder, one path, and the states that let them work."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The requestor of RC: sends writes in order and goes back to what is missing (IBTA 9.7.2, 9.7.5, 9.9.2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The responder of RC: takes writes in order, answers with ACK or NAK (IBTA 9.7.4, 9.7.5, 9.9.3)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the syndrome of an AETH says (IBTA 9.7.5.1.1 and tables 43 to 45)."""
 
 from __future__ import annotations

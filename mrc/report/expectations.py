@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is expected of figures, as data: a figure, a bound, and what came out."""
 
 from __future__ import annotations

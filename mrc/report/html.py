@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Pages of HTML that are one file: a shell, a style for all of them, tables, and text that cannot become markup."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Pages over HTTP that only show: each has a path and is made anew for each reader. Nothing is changed by asking.
 
 Strangers may reach the address. What they cost is bounded: so many readers, so long for each, and one that has been at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The colours of all plots: those of Okabe and Ito, which deuteranopia and protanopia leave distinct.
 
 Masataka Okabe and Kei Ito, *Color Universal Design* (2008). A dash, a shape or a name says the same as each colour.

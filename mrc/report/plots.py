@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plots as SVG, PNG or PDF, drawn with matplotlib (extra `plot`), which is imported with the first of them."""
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class NoPlots(SystemRefused):
     """matplotlib is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("matplotlib is missing (pip install 'mrc[plot]')")
+        super().__init__("matplotlib is missing (pip install 'softmrc[plot]')")
 
 
 def svg(title: str, draw: Callable[[Figure], None]) -> bytes:

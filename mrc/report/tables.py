@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables as lines of text: columns as wide as their widest cell, or Markdown."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables on a terminal, drawn with rich, which is imported with the first of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Quantities as reports write them for people; `mrc.fabric.units` reads and writes those that people type."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Run the endpoints in virtual time: a fabric of events, seeded and exactly repeatable.
 
 >>> from mrc.fabric import Clos

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Virtual time: a heap of events, each a handler and its one argument.
 
 Time is an integer of nanoseconds that moves from event to event. Events of one instant run in the order of their ranks,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A host of a simulated fabric as a device for the verbs: programs against them run in virtual time.
 
     fabric = SimFabric(Clos(planes=2, spines=4), seed=1)

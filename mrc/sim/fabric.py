@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A multi-plane fabric in virtual time, built from its description, with an endpoint on every host.
 
     fabric = SimFabric(Clos(planes=2, spines=4), LinkModel(rate_bps=10**10, delay_ns=1000), seed=7)

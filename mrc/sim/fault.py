@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is raised where a run contradicts itself: then the simulator is wrong, and nothing of the run is reported."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """RoCEv2's reliable connection as a yardstick: one path, in order, go-back-N.
 
 A sender that never runs out of data and a receiver, on hosts of a SimFabric in the place of endpoints. Requests are

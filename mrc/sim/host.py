@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A host: an endpoint, one port per plane, and a NIC that pulls packets as its ports have room for them."""
 
 from __future__ import annotations

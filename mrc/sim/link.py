@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One direction of a cable: the egress queue in front of it, what it does to packets, and what it counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a fabric for N hosts takes: switches, links, optics, hops and latency, worked out without simulating it.
 
 A folded Clos of `tiers` tiers is built of blocks. A block of one tier is a leaf. A block of t tiers is some equal

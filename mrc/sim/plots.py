@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plots of simulations from their Parquet files: completion times, goodput over time, links, and sweeps.
 
 Each is the content of a file of the `form` asked for: svg, png or pdf.

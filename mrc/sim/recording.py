@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a run in virtual time leaves for `mrc dissect`, `mrc analyze` and Wireshark: captures and traces of hosts.
 
     fabric = SimFabric(Clos(planes=2, spines=2), traced=("h0",))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Switches: a forwarding function over the ports. In SRv6 mode it is the uSID plan's match and shift."""
 
 from __future__ import annotations

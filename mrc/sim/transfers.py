@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes over a simulated fabric: one at a time, or kept going without end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What plots call the keys of an experiment and the figures of its results: words, and units where there are some."""
 
 from __future__ import annotations

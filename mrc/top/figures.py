@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc top` shows from two answers to `status` (docs/control.md): totals become rates, EVs are summed by plane."""
 
 from __future__ import annotations

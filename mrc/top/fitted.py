@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables that fit a narrow screen by leaving out whole columns, so that what is shown can be read."""
 
 from __future__ import annotations

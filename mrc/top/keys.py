@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Keys from a terminal, one at a time and without waiting for Enter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The loop of `mrc top`: look, draw, take keys."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Running endpoints as metrics for Prometheus: asked anew whenever they are collected."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The screen of `mrc top`: the picture of an endpoint as tables that fit the terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The endpoints `mrc top` looks at: asked again and again, their events kept, an EV of theirs denied or allowed."""
 
 from __future__ import annotations

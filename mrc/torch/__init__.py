@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The backend "mrc" of torch.distributed, on `mrc.collectives` (docs/torch.md).
 
     import torch.distributed as dist
@@ -5,7 +6,7 @@
     dist.init_process_group("mrc")
 
 torch finds the backend by its entry point; `import mrc.torch` registers it where torch loads no extensions
-(TORCH_DEVICE_BACKEND_AUTOLOAD=0). Needs the extra `mrc[torch]`.
+(TORCH_DEVICE_BACKEND_AUTOLOAD=0). Needs the extra `softmrc[torch]`.
 """
 
 from mrc.torch.autoload import register

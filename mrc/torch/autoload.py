@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Registers the backend. torch calls this whenever it is imported, so nothing here loads more than torch has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What torch calls things: the backend, and what differs between its versions in a process group written in Python.
 
 torch 2.13 renamed five operations. Older ones call them by the names on the right; who asks a newer one for these gets

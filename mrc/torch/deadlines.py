@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How long operations may take: torch's timeouts, also for those that nobody waits for yet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The device of this process: opened with its first process group, closed with the last."""
 
 from __future__ import annotations

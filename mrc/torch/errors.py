@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a failed operation raises in torch: a RuntimeError, as those of other backends."""
 
 from __future__ import annotations

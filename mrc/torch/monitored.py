@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A barrier that says who did not come."""
 
 from __future__ import annotations

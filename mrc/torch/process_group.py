@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A process group of torch.distributed over a group of `mrc.collectives`."""
 
 from __future__ import annotations

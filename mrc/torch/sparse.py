@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """All-reduce of sparse COO tensors: each rank gathers the values of all, and adds them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """torch's store as the one by which the ranks of a group find each other."""
 
 from __future__ import annotations

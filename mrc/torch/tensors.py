@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tensors as numpy arrays, of the same memory where it can be, and torch's reductions as ours."""
 
 from __future__ import annotations

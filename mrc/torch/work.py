@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An operation of torch.distributed under way: one or several of a group's."""
 
 from __future__ import annotations

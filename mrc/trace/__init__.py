@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The endpoint's event log: what it may say, and reading it back (docs/trace.md). `mrc.trace.writer` writes it.
 
 with open(path, "rb") as stream:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Traces and a lab's events as a document for Perfetto, in the Trace Event Format (ui.perfetto.dev).
 
 A trace is a process there. Each QP is a track with its states, losses and timeouts, each EV a track with its states;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A trace in qlog's schema (draft-ietf-quic-qlog-main-schema), as far as its events have a counterpart there.
 
 Congestion state and losses get the names and fields of QUIC's recovery events, so that a viewer of qlog draws them; the

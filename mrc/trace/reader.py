@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reading a trace back: a header, then events one by one in constant memory, whatever state the file is in."""
 
 from __future__ import annotations

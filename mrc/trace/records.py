@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A trace as a JSON text sequence (RFC 7464): each record is RS, one JSON object, LF. The first is the header."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What happened, by name: every event with its fields and when it is written, in one table.
 
 An endpoint writes the categories of ENDPOINT into its trace (docs/trace.md), a lab those of `fabric` into its event log

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A trace file. Events are put in a queue; a thread of its own writes them out several times a second.
 
 The endpoint's loop pays for an append. After a crash the file has everything up to the last time it was written out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The application API, with the nouns of `mrc.h`: an object for each resource, context managers, errno in the errors.
 
 A Context stands on a device: `mrc.net.device` opens one on real sockets, `mrc.sim.device` one in virtual time.

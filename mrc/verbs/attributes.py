@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Attributes of devices, ports and QPs (api.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Wake threads and coroutines of asyncio that wait for an object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What two ends exchange before the first write, and the way from RESET to RTS with it (behaviour.md, QP life).
 
 How it gets across is the application's business: `to_json` and `from_json` make it plain data. It is no secret, but who

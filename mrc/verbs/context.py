@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The context: a device opened, and everything made on it."""
 
 from __future__ import annotations

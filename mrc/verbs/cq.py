@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Completion queues, and the channels that notify of them."""
 
 from __future__ import annotations

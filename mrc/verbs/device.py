@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the verbs stand on: an endpoint, something that runs it, and the way to its peers.
 
 A device is real sockets with a loop of their own (mrc.net.device) or a host of a fabric in virtual time

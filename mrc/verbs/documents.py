@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """JSON from a peer: taken member by member, everything else refused."""
 
 from __future__ import annotations

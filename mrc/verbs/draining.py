@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is under way on a QP: sends of this end, answers and messages of the peer."""
 
 from __future__ import annotations

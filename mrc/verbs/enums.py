@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The verbs' enumerations, with the values libibverbs gives them where it knows them."""
 
 from __future__ import annotations

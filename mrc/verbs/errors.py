@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Errors of the verbs: the caller's, each with the errno its C function would return."""
 
 from __future__ import annotations

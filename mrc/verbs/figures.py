@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a QP has done so far: counters, paths, round trips."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Queues with a file descriptor that is readable while something is in them."""
 
 from __future__ import annotations

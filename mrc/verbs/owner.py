@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What memory, queues, channels and QPs know of the context they were made on."""
 
 from __future__ import annotations

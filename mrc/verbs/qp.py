@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Queue pairs: states and attributes above, a QueuePair of the endpoint below."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer's memory, as it describes it."""
 
 from __future__ import annotations

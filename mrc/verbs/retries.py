@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Named settings of how long a QP waits for a peer that does not answer (behaviour.md, Retry budget).
 
     connect(qp, ours, theirs, **FOR_JOBS)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Objects as people read them: a labelled table, one attribute a line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which attributes a QP takes on its way from one state to another (api.md), as a table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Work requests and work completions. Not frozen: one of each is made per write, and freezing triples their price."""
 
 from __future__ import annotations

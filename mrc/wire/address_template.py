@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A deployment's own address plan: where the bits of an EV go in the outer destination (wire.md section 11).
 
 For a source and a destination there are `template_data`, the address without an EV, `template_mask`, the bits of it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Columns and rows of bytes as numpy's arrays of the same memory.
 
 numpy is loaded when it is asked for: a process that only transfers files never asks.

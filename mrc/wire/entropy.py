@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The entropy value: where a packet carries it, and how a profile generates it (wire.md section 10)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The fields of packets in rows of bytes (`mrc.wire.rows`), as numpy reads and writes them.
 
 The layouts are structured dtypes over such rows, so that a field of `n` packets is one strided array. Multi-byte fields

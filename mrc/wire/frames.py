@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What packets that go one way have alike, for several ways: template, local port, destination."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The IPv4 headers (`mrc.wire.ipv4`) and segment routing headers (`mrc.wire.srh`) of many rows at once, with numpy."""
 
 from __future__ import annotations

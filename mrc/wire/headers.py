@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The layout of every header, bit by bit, as data (wire.md sections 3 to 8).
 
 Each layout reads like the tables it comes from: `name:bits` in wire order, `s` marking a signed field. Names are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ICRC: the last four bytes of every packet (wire.md section 9).
 
 CRC-32 over 8 bytes of ones, then the packet from its IP header on with everything a router or the transport may
@@ -6,8 +7,7 @@ change set to ones. The result goes out least significant byte first. Under SRv6
 
 from __future__ import annotations
 
-from isal.isal_zlib import crc32
-
+from mrc.wire.crc import crc32
 from mrc.wire.headers import HEADERS
 from mrc.wire.ipv4 import IPV4_ICRC_MASK
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """IPv4 packets in the IPv6-shaped rows of a batch.
 
 A row has 40 bytes of IP header whatever carried the packet. For IPv4 its addresses are IPv4-mapped

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where the application's memory lies: packets name their payload by its address, and nobody copies it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names the protocol gives to numbers (wire.md sections 5 to 8): for layers, summaries and messages alike."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Bytes of packets read and written, for compiled modules: octets.py in C. A view is Cython's slice of a typed
  * memoryview; only its data and, in a checked build, its length are looked at. */
 #ifndef MRC_OCTETS_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # What compiled modules use in place of octets.py.
 cdef extern from "octets.h" nogil:
     int u16 "octets_u16"(const unsigned char[::1] view, Py_ssize_t at)

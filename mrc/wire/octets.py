@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Read and write bytes of packets. Interpreted code runs these functions, compiled code those of octets.h.
 
 A view is a memoryview of bytes ("B"), C-contiguous; `at` counts bytes from its start. The functions of octets.h have
@@ -9,8 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-
-from isal.isal_zlib import crc32
+from zlib import crc32
 
 _U16, _U32, _U64, _LE32 = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q"), struct.Struct("<I")
 
@@ -74,7 +74,7 @@ def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: i
     return view[at : at + length] == other[other_at : other_at + length]
 
 
-def crc(view: memoryview, at: int, length: int, value: int) -> int:
+def crc(view: bytes | bytearray | memoryview, at: int, length: int, value: int) -> int:
     """Work out the CRC-32 (zlib's) of `length` bytes, going on from `value`."""
     return crc32(view[at : at + length], value)
 

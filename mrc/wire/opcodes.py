@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one table of opcodes: MRC's (wire.md section 2) and the standard RoCEv2 ones MRC is a superset of.
 
 Header names are the layer names of wire.md section 13. Everything that depends on an opcode (building, parsing,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One packet from its BTH on, as a list of named layers and back.
 
 The reading goes as far as the bytes do: what is missing is said in `malformed`, never raised.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every bit of the wire on which the sources disagree or are silent, as a named switch (grade C in wire.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """24-bit PSN arithmetic, on one number and on arrays.
 
 PSNs live on a circle of 2^24. `psn_diff(a, b)` is how far `a` lies ahead of `b`, in -2^23 .. 2^23 - 1; a

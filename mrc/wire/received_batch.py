@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Many packets that have arrived, each a row of bytes (`mrc.wire.rows`). They are looked at one by one.
 
 `batch.flat` with `batch.row(i) + BTH_AT` is a byte of one packet; `batch.fields(SACK)["psn_word"]` is a field of all.

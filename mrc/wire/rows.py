@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A packet as a row of bytes: where each field lies.
 
 Whatever carried it, a row reads the same (byte offsets):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The segment routing header beside a uSID address: two containers instead of one (wire.md section 11, RFC 8754).
 
 The path stays the list of uSIDs it is without one. On the wire its last uSID, the port towards the host, moves into a

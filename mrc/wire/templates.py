@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What many packets have alike: a template for those that go one way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets to send, each a row of bytes (`mrc.wire.rows`). They are appended one by one, and sealed together.
 
 `batch.flat` with `row * HEADER_ROOM + BTH_AT` is a byte of one packet; `batch.fields(REQUEST_TS, 0, 3)["psn_word"]` is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a trimming switch makes of a packet (wire.md section 12): for hand-made captures, and to hold switches to."""
 
 from __future__ import annotations

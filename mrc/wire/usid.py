@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """SRv6 uSID addressing: from an entropy value to the list of switches a packet passes (wire.md section 11).
 
 One function, one table: the plan below is this project's choice (grade C) inside the published structure of a

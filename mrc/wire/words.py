@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A packet in words: the table of what each header adds to the one line that a packet gets.
 
 Everything that words packets for people takes it from here: `mrc dissect` for runs of packets, the summaries of the

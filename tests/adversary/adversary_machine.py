@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The adversary as a hypothesis state machine: each rule is one thing it may do; an example ends when it relents."""
 
 from __future__ import annotations

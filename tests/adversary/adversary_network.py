@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A network in an adversary's hands: it holds every packet in flight and lets the adversary choose what becomes of it.
 
 Packets wait in one list per node they go to. Nothing leaves a list by itself: they are delivered in whatever order,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two real endpoints and several QP pairs between them, over an adversary's network, in virtual time.
 
 Packets go from the endpoints to the network and back past an onlooker (adversary_shadow.py); what must hold at any

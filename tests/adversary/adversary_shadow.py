@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the wire shows of one direction of a QP pair, kept by an onlooker who only reads packets.
 
 PSNs are counted from the requestor's first one. `Shadow` sees each request as it leaves and as it arrives, each answer

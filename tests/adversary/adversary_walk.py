@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The adversary as a random walk: rounds of seeded steps, each in a new world, until the adversary relents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The work of one end of a QP pair, and what must come of it: memory, completions, receives.
 
 Each write has a range of the peer's memory of its own; a range is written again only when the write it belongs to has

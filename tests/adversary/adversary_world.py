@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an adversary may do to two nodes and the network between them, and what must hold once it relents.
 
 `World` has one method for each thing the adversary may do. After each the endpoints send what they have to send, and

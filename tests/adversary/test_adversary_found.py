@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Faults the adversary found, each reduced to what it takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two endpoints against an adversarial network, where something is scarce: room, retries, paths."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """MSN and RQMSN have 16 bits: an adversary that is there when they wrap, and PSNs with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the tests of measurements need of the system."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What tools/busy-application and tools/ring make of what the processes saw."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The baselines one by one, on loopback: what they say, and what is missing when they cannot run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench allreduce` and its siblings, without a lab: counts and formulas, the check, table, document."""
 
 from __future__ import annotations

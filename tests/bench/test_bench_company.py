@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Baselines that are programs of others: what they print, from recorded runs, and which package is missing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Figures and tables of a measurement, from samples worked out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Interleaved rounds: medians and ratios by hand, and what a lab loses while whom is measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The suite: which figures each subject gives, what is told of them, and stalls by hand."""
 
 from __future__ import annotations

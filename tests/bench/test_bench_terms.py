@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What can be measured and what not, and how many writes are outstanding where nobody says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """tools/bench: what counts as moved, from documents as pytest-benchmark writes them."""
 
 from __future__ import annotations

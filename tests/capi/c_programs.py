@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """C programs of the tests: compiled with this package's headers and library, run in a namespace of their own."""
 
 from __future__ import annotations

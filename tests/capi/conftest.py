@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Fixtures of the C interface's tests."""
 
 from __future__ import annotations

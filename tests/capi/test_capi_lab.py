@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """C programs between the hosts of a lab: every mode, losses, a plane that is cut meanwhile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ABI: values and places that C, Python and other libibverbs have to share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer by its GID: in a lab, between hosts with one address and with several; and `mrc capi`."""
 
 from __future__ import annotations

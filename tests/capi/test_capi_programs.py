@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """C programs over libibverbs: written, compiled, run, and what they wrote compared byte by byte."""
 
 from __future__ import annotations

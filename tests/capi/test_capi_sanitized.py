@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """C programs and the library under sanitizers and valgrind: nothing is found in the library's C code."""
 
 from __future__ import annotations

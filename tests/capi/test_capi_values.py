@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The enumerations of the Python API against the table of the C interface's values."""
 
 from __future__ import annotations

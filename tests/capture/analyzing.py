@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """From a crafted capture to what the analysis says of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Capture files written out byte by byte, for the tests of the reader; nothing here uses the package under test."""
 
 from __future__ import annotations

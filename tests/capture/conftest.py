@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The vectors of tests/wire, and the captures, for the tests of reading captures."""
 
 from __future__ import annotations

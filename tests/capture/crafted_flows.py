@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """MRC and RC packets written out byte by byte from wire.md, and whole transfers of them, for the tests of analysis.
 
 Nothing here uses the package under test: what a capture made with this shows is known beforehand.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Traces written by hand from docs/trace.md, for the tests of analysis; nothing of the package under test is used."""
 
 from __future__ import annotations

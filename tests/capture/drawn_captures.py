@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Captures drawn from a seed, each with its truth: a flow in virtual time, where it was captured, what that lost."""
 
 from __future__ import annotations

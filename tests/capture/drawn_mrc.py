@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An MRC flow in virtual time: what each packet was, when it was where, and what became of it.
 
 Nothing here uses the package under test. The fabric decides each packet's fate when it is sent, and so knows it.

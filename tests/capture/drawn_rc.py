@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An RC flow in virtual time: go-back-N, NAKs, timeouts, RNR; on the fabric of `drawn_mrc`."""
 
 from __future__ import annotations

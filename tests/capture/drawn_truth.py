@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Hold an analysis against the truth of a drawn capture: a figure may be unknown, never wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets in what mirror ports, overlays and link types put around them, made with Scapy, for the tests of reading.
 
 The reference is tshark.

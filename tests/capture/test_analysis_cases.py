@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Small captures whose truth is known, each once explained wrongly."""
 
 from __future__ import annotations

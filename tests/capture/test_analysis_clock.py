@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Times that are wrong: stepped back, whole milliseconds, two clocks. Figures keep the order, or are unknown."""
 
 from __future__ import annotations

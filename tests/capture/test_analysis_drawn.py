@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Drawn captures with known truth: the analysis is held against what the fabric did."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A lab's event log beside a capture or a trace: right in time, what held before, marked in all that is shown."""
 
 from __future__ import annotations

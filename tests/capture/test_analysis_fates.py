@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What became of each packet: captures written by hand, every figure worked out by hand.
 
 Two paths, A (plane 0, spine 0) and B (plane 1, spine 1); PSNs 0 to 9 leave every 4 us, even ones on A, odd ones on B.

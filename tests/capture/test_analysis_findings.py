@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Each kind of finding, on a capture made to have it; and none on one that has nothing."""
 
 from __future__ import annotations

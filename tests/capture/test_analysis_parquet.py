@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The packet table: a row a packet, held to what `packet_document` says of the same packets."""
 
 from __future__ import annotations

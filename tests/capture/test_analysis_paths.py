@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Path states, probes, and where a capture was taken, by hand from behaviour.md."""
 
 from __future__ import annotations

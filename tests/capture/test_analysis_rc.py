@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Plain RoCEv2 RC: go-back-N, NAKs, READs, by hand; and Soft-RoCE's own packets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The HTML report: one file that needs nothing else, small for what it shows, and that a browser draws."""
 
 from __future__ import annotations

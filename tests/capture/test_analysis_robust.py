@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Junk, mutations and cut captures: an analysis always ends, and never with an exception."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A capture and what the endpoints say of the same transfer: both written by hand, and so is what comes of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A real transfer with loss, captured and traced: what is reported is what the endpoint reports by other ways."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The report with traces: reported over inferred, and a legend that says which is which."""
 
 from __future__ import annotations

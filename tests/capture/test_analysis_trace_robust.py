@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Traces in any state, with any numbers in them: never an exception, always a document."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`--check`: traffic with nothing wrong, and one thing wrong at a time, each under the requirement it breaks."""
 
 from __future__ import annotations

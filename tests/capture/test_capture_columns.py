@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The columns of a capture against the walk over one packet: the same layers, fields and verdicts for every packet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets inside mirror ports, overlays, labels and link types: found, sound, and as tshark with our Lua shows them."""
 
 from __future__ import annotations

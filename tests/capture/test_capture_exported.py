@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What Wireshark exports as JSON with bytes, read back: the same packets as in the capture it came from."""
 
 from __future__ import annotations

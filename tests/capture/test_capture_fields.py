@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets as layers: the vectors on every link type, and one case for each thing that can be wrong with a packet."""
 
 from __future__ import annotations

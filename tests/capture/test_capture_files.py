@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reading capture files: every form of the two formats, and what is said of damaged ones."""
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def test_a_zstd_file_cut_short_still_gives_packets() -> None:
 def test_without_the_library_zstd_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = zstandard.compress(pcap(PACKETS))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(CallerError, match=r"pip install 'mrc\[zstd\]'"):
+    with pytest.raises(CallerError, match=r"pip install 'softmrc\[zstd\]'"):
         read_capture(io.BytesIO(packed), "capture")
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Filters: what they let through, against a reading of the JSON documents; and what is said of mistakes in them."""
 
 from __future__ import annotations

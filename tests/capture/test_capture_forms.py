@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The forms that a capture comes in: compressed, text in UTF-16, modified pcap, exports for Elasticsearch; and what is
 refused, with its name and a way out."""
 
@@ -89,7 +90,7 @@ class TestCompressed:
     def test_without_the_library_lz4_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "lz4", None)
         monkeypatch.setitem(sys.modules, "lz4.frame", None)
-        with pytest.raises(CallerError, match=r"pip install 'mrc\[lz4\]'.*lz4 -dc FILE"):
+        with pytest.raises(CallerError, match=r"pip install 'softmrc\[lz4\]'.*lz4 -dc FILE"):
             read(lz4.frame.compress(FILE))
 
     def test_through_a_pipe(self, tmp_path: Path) -> None:

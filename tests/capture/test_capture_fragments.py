@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """IP fragments put together, of both families, in any order and inside tunnels; and what is not put together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Damaged captures: cut at every offset, changed as radamsa changes files. Never an exception, never without end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Lines and JSON made for a run of packets at a time against those made one by one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What we read against what others read and made: Soft-RoCE, tshark, the Scapy layers, SRv6 captures."""
 
 from __future__ import annotations

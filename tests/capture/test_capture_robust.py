@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whatever the bytes, there is an answer and it is a consistent one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The line a packet gets: who to whom, over which path, and what is wrong with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Times keep their nanoseconds: in the table as many digits as the file has, in documents text with nine."""
 
 from __future__ import annotations

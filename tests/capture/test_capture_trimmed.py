@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Trimmed packets of every kept size in captures, with every length a switch leaves: our dissection and tshark's.
 
 wire.md section 13: "A trimmed packet has icrc_ok null and malformed null, and `trimmed` true."

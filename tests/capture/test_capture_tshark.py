@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every field that tshark and we both know, in every packet of every capture there is: pcaps/ and shared/pcaps.
 
 tshark's own dissectors for what carries a packet and for RoCEv2 RC, our Lua script for MRC.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The Lua dissector in a real tshark: its names, its values against our own reading, and what it leaves alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the Lua dissector says of packets that belong together, against what the packets themselves show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The functions of Lua that are written from the table of words; test_capture_wireshark.py runs them in a tshark."""
 
 from __future__ import annotations

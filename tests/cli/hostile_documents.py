@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Documents of which one value is not what belongs there, drawn; used by the tests of what reads files."""
 
 from __future__ import annotations

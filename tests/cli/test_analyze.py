@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc analyze` as a user types it."""
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def test_parquet_without_pyarrow_says_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = invoke(SENDER, "--parquet", tmp_path / "x.parquet")
     assert result.exit_code == 1
-    assert "pip install 'mrc[parquet]'" in result.stderr
+    assert "pip install 'softmrc[parquet]'" in result.stderr
 
 
 def test_standard_input(tmp_path: Path) -> None:

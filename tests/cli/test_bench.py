@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench` as far as it goes without a fabric: usage, help, tickets. The rest: test_bench_lab, tests/live."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench allreduce` and its siblings as a user types them: help, refusals, and tiny runs in a lab of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench lab` as a user types it: interleaved rounds in a lab of its own, ratios, and nothing left behind."""
 
 from __future__ import annotations

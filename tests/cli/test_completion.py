@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Completion: what a Tab offers, in the shells themselves where they are installed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc craft` as a user types it: what it writes is what tshark and `mrc dissect` read, and its errors help."""
 
 from __future__ import annotations

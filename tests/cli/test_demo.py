@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc demo` as a user types it: a fabric of its own, a verdict, a capture, and nothing left behind."""
 
 from __future__ import annotations

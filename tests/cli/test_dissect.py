@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc dissect` as a user types it: its four forms, files of every kind, damage, and a reader that leaves early."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc doctor` says what a user can run, here and inside `mrc lab shell`; the commands themselves are the witness."""
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ def test_what_is_there_needs_no_mending() -> None:
 
 
 def test_an_extra_is_absent_and_not_missing() -> None:
-    check = Check("extra ray", False, "no ray", "sweeps", "pip install 'mrc[ray]'", optional=True)
-    assert (check.mark, check.remedy) == ("absent", "pip install 'mrc[ray]'")
+    check = Check("extra ray", False, "no ray", "sweeps", "pip install 'softmrc[ray]'", optional=True)
+    assert (check.mark, check.remedy) == ("absent", "pip install 'softmrc[ray]'")
 
 
 def test_the_extras_are_those_of_the_package() -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A full disk, under standard output and under files: one line that names what could not be written, exit status 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every command that takes a file ends in one line that names it, whatever is in the file; never in a traceback."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Ctrl-C and SIGTERM: exit status 128 + the signal's number (130, 143), whatever the command, and nothing left behind.
 
 Labs, transfers and drills under way are interrupted in tests/cli/test_demo.py, tests/lab, tests/drill and tests/live.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc lab` as a user types it: output, exit status, one line on stderr when it fails."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc lab events` as a user types it, and what `mrc lab cut` and `heal` say in JSON beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc lab shell` as a user types it: namespaces and a /run of its own around a command."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Manual pages: every command and option has its place, and roff has nothing to complain of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files that options name and that are missing or something else: one line that names the file and what is wrong."""
 
 from __future__ import annotations

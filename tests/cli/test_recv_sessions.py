@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc recv` remembers of all its sessions: sums of all, details of the last."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc send` and `mrc recv` as far as they go without a fabric: usage, help, tickets. The rest is in tests/live."""
 
 from __future__ import annotations

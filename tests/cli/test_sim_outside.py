@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim run` tried as an outsider would: what cannot be right is no result, and what failed is no success."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim plan`."""
 
 from __future__ import annotations

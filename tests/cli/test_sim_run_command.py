@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim run`, `sweep` and `plot` as people call them."""
 
 from __future__ import annotations

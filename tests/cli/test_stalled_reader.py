@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An interruption while nobody reads the output, as in front of a pager: the command ends at once all the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Before a command runs: what is imported takes a tenth of a second, in which somebody may think better of it."""
 
 from __future__ import annotations

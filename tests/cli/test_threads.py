@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A command whose thread ends by an exception that nobody foresaw says so and fails, whatever else it was doing."""
 
 from __future__ import annotations

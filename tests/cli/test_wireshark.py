@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc wireshark` as a user types it: where the script goes, what it never overwrites, and that tshark finds it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What errors name is what a user can type: an option, a key of a file, never an attribute or a class of the code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A rank of a live test: collectives_rank.py STORE RANK SIZE WHAT. It prints lines of JSON."""
 
 from __future__ import annotations

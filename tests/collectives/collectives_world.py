@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Groups in virtual time: a rank on each host of a simulated fabric, all in one thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Operations over links that lose, repeat, reorder and corrupt packets, all from a seed."""
 
 from __future__ import annotations

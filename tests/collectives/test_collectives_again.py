@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Groups of a store that groups before have used, groups in groups, and groups that are never used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Sends and receives, and groups of some of the ranks."""
 
 from __future__ import annotations

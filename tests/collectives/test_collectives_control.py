@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control between processes: who is let in, messages, processes that leave, and processes that end."""
 
 from __future__ import annotations

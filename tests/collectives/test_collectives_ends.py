@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How operations and groups end: well, too late, or because of another rank."""
 
 from __future__ import annotations

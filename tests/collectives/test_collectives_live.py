@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A process for each rank, on the hosts of a lab: results, and a rank that is held, stopped or killed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What operations leave in memory, against numpy, in virtual time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Groups that no longer reduce hold no scratch memory, and go on with what they had."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Stores: a folder, a ticket, memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Strangers at the port of a rank's control: ten thousand frames without a key, and the rank goes on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Parts of the endpoint are swapped for wrong ones here, which only interpreted ones can be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """This project's endpoint as a target that lacks something: whatever a case needs of it and cannot have, it refuses."""
 
 from __future__ import annotations

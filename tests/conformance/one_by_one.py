@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Each conformance case as a test of its own, for `tools/mutate`: a mutant then runs the cases that touch its line."""
 
 from __future__ import annotations

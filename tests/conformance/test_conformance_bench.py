@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What scripts can rely on: expectations that fail when they should, time, drops, and targets that can do little."""
 
 from __future__ import annotations

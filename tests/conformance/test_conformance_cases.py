@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The cases against this project's endpoint in virtual time, and what has to hold for the catalogue as a whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc conformance` as a program: exit codes, one document on stdout, what --target may be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tester's codec: against the Scapy layers, against captures of Linux, and against bytes worked out by hand."""
 
 from __future__ import annotations

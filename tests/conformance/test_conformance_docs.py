@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/conformance.md: what it shows runs, and its tables are those of the code."""
 
 from __future__ import annotations

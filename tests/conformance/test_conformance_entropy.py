@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What cases on EVs and addresses are written with: generated fields, switches of the wire profile, what is refused."""
 
 from __future__ import annotations

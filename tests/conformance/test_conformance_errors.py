@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whose fault it is that a case does not end: an exception of the suite or of the adapter fails nobody, an expectation
 that is not met and a target that crashes do."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What cases about states, errors and hostile input are written with: packets that are none, counters, refusals."""
 
 from __future__ import annotations

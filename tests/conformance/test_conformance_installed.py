@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An installed package has no wrong endpoints and says so; a checkout has them wherever its command is run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Wrong endpoints run interpreted, whatever was compiled; the endpoint itself passes both ways."""
 
 from __future__ import annotations

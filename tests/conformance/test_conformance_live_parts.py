@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The parts of a live target that need no network: what is told between the two ends, files of QPs, and time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every mutant fails the cases that name what is wrong with it, by what it does and not by breaking down."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Targets that lack what cases need: such a case is unsupported and says what it needs; none breaks down, and none
 fails an endpoint that is right."""
 

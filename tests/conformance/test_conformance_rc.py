@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The suite for plain RC: this project's endpoint, endpoints that are wrong on purpose, the kernel's own packets."""
 
 from __future__ import annotations

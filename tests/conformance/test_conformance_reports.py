@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a run leaves behind: one JSON document, JUnit XML, one HTML page, a pcap a case, each read by somebody else."""
 
 from __future__ import annotations

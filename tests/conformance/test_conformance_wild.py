@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Targets that are wrong in ways no script foresees fail cases, or keep a silence that is asked for. They break no
 script: a case that ends in an error over what a target does sees nothing of it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Small targets of the tests' own: what an adapter of somebody else's might be, and ways in which one goes wrong."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Targets that are wrong in ways no script foresees: this project's endpoint, of which each packet is altered, or that
 tells nothing of itself."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every pair of hosts a test opens is closed behind it; sockets are in a directory of the test's own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two hosts of a fabric in virtual time with a controller each, and every packet that leaves a host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A control socket over a host in virtual time: served by hand, turn by turn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """CC profiles (api.md, Controller; nscc.md)."""
 
 from __future__ import annotations

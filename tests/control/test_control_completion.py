@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Completion of endpoints and their peers, against endpoints in virtual time behind their sockets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV events: what they tell, and that nobody waits for who does not read them (api.md, Controller)."""
 
 from __future__ import annotations

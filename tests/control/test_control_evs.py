@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV profiles and what is done to their EVs (api.md, Controller), judged by the packets that leave."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A process that is no endpoint, or one of another release, at a control socket: one clear line, never a traceback."""
 
 from __future__ import annotations

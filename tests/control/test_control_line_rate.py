@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What congestion control is told the network carries: --line-rate (nscc.md, "let the line rate be a parameter")."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whatever comes over the control socket is answered: carried out or refused. It never ends the process."""
 
 from __future__ import annotations

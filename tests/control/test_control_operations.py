@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Device and port queries, and endpoint operations in batches that wait (api.md, Controller)."""
 
 from __future__ import annotations

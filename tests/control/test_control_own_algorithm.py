@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl` and the controller of docs/extending.md: a CC profile names the parameters of any algorithm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Directories of control sockets that somebody else made: what root's `mrc ctl` looks into and leaves alone."""
 
 from __future__ import annotations

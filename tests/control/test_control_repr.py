@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """repr() of the controller's objects: one line each, with what tells one from another."""
 
 from __future__ import annotations

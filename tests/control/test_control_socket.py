@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control socket: who may use it, what it answers, and what a hostile or lazy client costs."""
 
 from __future__ import annotations

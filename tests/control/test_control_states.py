@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The states of the three kinds of profile, all ways, against api.md written out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/control.md, block by block: what it prints is what it says it prints, and its tables are those of the code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl` against an endpoint in virtual time: what it prints, how it ends, what it changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Recordings made by hand, for what judges them: traffic of constant rates between moments, nothing measured."""
 
 from __future__ import annotations

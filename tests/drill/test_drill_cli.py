@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc drill` as a user types it: what it lists and refuses, a drill from end to end, and that it leaves nothing."""
 
 from __future__ import annotations

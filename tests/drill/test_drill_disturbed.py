@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A drill that failed is told from one that the machine disturbed: run again, and judged by what was measured."""
 
 from __future__ import annotations

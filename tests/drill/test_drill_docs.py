@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/drills.md says of each drill what it expects, as the drill itself has it, and shows its plot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How the drills of failed ports, cables and switches judge, on traffic made by hand: what passes, what fails."""
 
 from __future__ import annotations

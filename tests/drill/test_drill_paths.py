@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How the drills of single paths judge, on traffic made by hand: lossy, dead from the start, shared, and an incast."""
 
 from __future__ import annotations

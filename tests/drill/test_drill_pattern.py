@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The pattern a flow writes: what the target finds wrong, and what it cannot miss."""
 
 from __future__ import annotations

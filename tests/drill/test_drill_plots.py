@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every drill's plot of traffic made by hand: it is drawn, says what is what, and comes out the same twice."""
 
 from __future__ import annotations

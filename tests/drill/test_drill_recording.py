@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a recording tells of the machine it was made on."""
 
 from __future__ import annotations

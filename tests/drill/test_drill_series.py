@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is read off bytes over time, against numbers worked out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The drill of training jobs: what is read off recordings made by hand, and its model."""
 
 from __future__ import annotations

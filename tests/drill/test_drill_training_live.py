@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Training in a lab: ranks on its hosts, a spine that dies meanwhile, and the program of docs/training.md."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations of a peer node as packets built by hand (wire.md section 8)."""
 
 from __future__ import annotations

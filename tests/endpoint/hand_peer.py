@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One real QP whose peer is the test: packets in as bytes built by hand, packets out read one by one.
 
 The ICRC of what goes in is computed here, with zlib over a mask written from wire.md section 9.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reasons of NACKs, and a QP that is sent them (wire.md 7)."""
 
 from __future__ import annotations

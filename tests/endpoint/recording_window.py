@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A congestion controller whose window the test sets, and which records the calls it gets."""
 
 from __future__ import annotations

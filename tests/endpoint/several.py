@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Several QPs of one endpoint towards one destination, and the window they share."""
 
 from __future__ import annotations

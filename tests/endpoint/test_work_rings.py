@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Rings in a program's memory, with this test as the program: what is posted, what comes back, bells and events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A tracer that keeps what it is told, and holds each event to the table (mrc.trace.vocabulary) as it comes."""
 
 from __future__ import annotations

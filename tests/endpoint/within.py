@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tests that look at what compiled code keeps to itself run interpreted only."""
 
 from __future__ import annotations

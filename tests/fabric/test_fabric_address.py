@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The addresses of nodes, the nodes that uSIDs name, and where a uSID leads from each node."""
 
 from __future__ import annotations

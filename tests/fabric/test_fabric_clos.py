@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a fabric's description may say of mode and block, and that the simulator follows it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Errors of topology files: each names file, line, column and key, and says what would be right."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is wrong with a link, as values: ranges, what is chosen, what a change leaves."""
 
 from __future__ import annotations

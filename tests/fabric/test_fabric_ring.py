@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A ring of leaves: its links, paths written out by hand, what topology files may say of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The published schema and the loader: what one takes the other takes, and what both take has a meaning."""
 
 from __future__ import annotations

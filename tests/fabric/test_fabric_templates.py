@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Address templates in a host's fabric file, and the paths a QP gets by them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a fuzzer drives: an endpoint that receives bytes an input spells, and what must stay true whatever they are.
 
 An input is one byte of set-up, then records. `Setup` and `Record` say what the bytes mean, so that a fuzzer's

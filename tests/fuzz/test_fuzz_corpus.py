@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every input the fuzzer kept, and every one that once failed, run again without the fuzzer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Frames as they leave a node, put together by hand from wire.md, and link programs in which time stands still."""
 
 from __future__ import annotations

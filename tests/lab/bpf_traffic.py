@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """MRC-like traffic through an impaired lab, and what `tc` and tshark, who know nothing of us, say of it."""
 
 from __future__ import annotations

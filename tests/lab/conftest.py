@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Fixtures for tests that build real namespaces."""
 
 from __future__ import annotations

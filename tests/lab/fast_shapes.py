@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Frames of every shape for a fabric of uSIDs, made by hand, and what two labs do with them, side by side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets along chosen paths in every forwarding mode, and what the fabric does with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Sending packets through a lab by hand, and looking at them on the way."""
 
 from __future__ import annotations

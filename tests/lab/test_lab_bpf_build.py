@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The shipped program is what its source makes: both do the same with the same packets; a changed source does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Impairments changed, read by others, cut and healed, and taken away: what stays, and that nothing is left."""
 
 from __future__ import annotations

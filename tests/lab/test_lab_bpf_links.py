@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Rates, marks, trims, duplicates and corruption on real links: what arrives, what tshark sees, what is counted."""
 
 from __future__ import annotations

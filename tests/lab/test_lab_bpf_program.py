@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The program at a link's sending end, run by the kernel on packets made by hand, without a link."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The program's model of the queue as time passes: against another model of it, given the same clock."""
 
 from __future__ import annotations

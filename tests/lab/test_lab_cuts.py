@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cables break and are mended: what still arrives, what the ends notice, and that nothing is lost for good."""
 
 from __future__ import annotations

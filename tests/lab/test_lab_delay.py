@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Delays that are really there: `ping` measures them, packets come in order or not, and nothing is left afterwards."""
 
 from __future__ import annotations

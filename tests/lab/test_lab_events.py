@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The event log of a lab: what was done to it is in there, whole, whoever writes, and whatever is killed meanwhile."""
 
 from __future__ import annotations

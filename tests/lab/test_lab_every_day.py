@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What users of mininet and containerlab expect: names, MRC_LAB, status of a part, drawings, a containerlab file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A fast fabric does what the kernel's seg6local does: the same frames everywhere, the same cuts and impairments."""
 
 from __future__ import annotations

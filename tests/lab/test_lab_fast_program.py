@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The shipped program of fast fabrics is what its source makes; the comparison with the kernel notices changed ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A flapping link: on its schedule, whole afterwards whatever ends it, each change in the event log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets through the kernel: each switch takes its own uSID off, plain IPv6 works beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Random loss that is really there: counted by what arrives, and by the kernel's own counter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The forwarding modes in the kernel: which spine a packet takes, what a cut looks like, what a heal brings back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What each forwarding mode puts into the plan, held against what an endpoint on that fabric sends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An endpoint's own ports with a segment routing header, across the kernel's switches: what is sent, what arrives."""
 
 from __future__ import annotations

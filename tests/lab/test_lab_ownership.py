@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A lab removes what it made and nothing else: beside others, after a crash, under a name somebody else has."""
 
 from __future__ import annotations

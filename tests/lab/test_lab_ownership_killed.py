@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`kill -9` of anything at any moment, then `mrc lab down`: nothing is left, and another lab is as it was.
 
 MRC_KILL_ROUNDS asks for more rounds than the few that a test run has time for, MRC_KILL_SEED for other ones.

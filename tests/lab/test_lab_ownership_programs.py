@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Programs that run in a lab when it goes: named, or ended with --kill; those of others are neither."""
 
 from __future__ import annotations

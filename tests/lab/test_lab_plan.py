@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The address plan against wire.md section 11's own example, and the properties the kernel relies on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A ring of leaves in namespaces: the kernel takes every EV's packets over the links that its path names."""
 
 from __future__ import annotations

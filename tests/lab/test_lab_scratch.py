@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The directory of a run: gone with it, or with the next run; nobody else's ever."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Before a lab is called up its ports carry packets and its addresses are local, which the kernel sees to later."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A segment routing header through the kernel's switches: two containers, one after the other (wire.md section 11)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc lab impair` and `mrc lab status` where links are impaired: numbers with units, tables, the live view."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Labs from descriptions: built as described, found again as built, told where they no longer are."""
 
 from __future__ import annotations

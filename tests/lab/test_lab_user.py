@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The whole lab but its eBPF part as an ordinary user: inside `mrc lab shell`, as somebody who is not root at all."""
 
 from __future__ import annotations

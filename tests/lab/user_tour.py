@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an ordinary user does inside `mrc lab shell`; run by test_lab_user.py as that user. Prints one JSON document.
 
 The argument is a directory that the user may write to.

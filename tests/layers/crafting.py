@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Vectors as Scapy packets and back."""
 
 from __future__ import annotations

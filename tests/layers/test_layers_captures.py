@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The layers against packets other implementations made: Linux Soft-RoCE, tshark's reading, SRv6 captures."""
 
 from __future__ import annotations

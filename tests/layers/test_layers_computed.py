@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a packet in one line works out by itself when it is built; expectations from wire.md, by hand."""
 
 from __future__ import annotations

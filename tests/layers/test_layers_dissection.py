@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What people see: names down to the ICRC, one-line summaries, quiet on junk, trimmed packets, requests and answers."""
 
 from __future__ import annotations

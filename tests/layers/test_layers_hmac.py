@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The HMAC of a segment routing header: by hand from RFC 8754 section 2.1.2.1, and against Linux, both ways."""
 
 from __future__ import annotations

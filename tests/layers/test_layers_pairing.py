@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whole packets that answer each other under Scapy's own settings, as `sr` compares them (wire.md sections 3 to 8)."""
 
 from __future__ import annotations

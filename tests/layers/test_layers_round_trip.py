@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every packet of every capture: dissected, freed of what is computed, built again, the same bytes.
 
 What is computed: lengths, header checksums, padding and its count, ICRC; and of an MRC packet the opcode where it is a

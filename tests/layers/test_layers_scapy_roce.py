@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Scapy's own RoCE layer and ours side by side: its test cases (test/contrib/roce.uts) in our terms, and who dissects.
 
 Cases that say what happens on import run in an interpreter of their own: Scapy's bindings are those of the process.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Trimmed packets of every kept size as Scapy shows them (wire.md section 12): no ICRC, and the same bytes back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/layers-tutorial.md, block by block: what it prints is what it says; its live part against an endpoint."""
 
 from __future__ import annotations

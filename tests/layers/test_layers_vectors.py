@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The layers against bytes worked out by hand: build gives the bytes, dissection gives the fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A lab for the tests of real transfers, and what starts programs in it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The guides of docs/guides as their reader follows them: files saved, commands typed, in one shell for each page.
 
 A page says in a comment before a block where a test departs from it:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two ordinary hosts, a and b, with two cables between them and no fabric, and what runs there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A transfer under way, and which planes carry it: counted where its bytes leave, whatever time that takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc send` and `mrc recv` as processes in a lab, from outside: what they print, how they end, what they leave."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a stranger without a key sends to a port: drawn frames, most of them nearly right."""
 
 from __future__ import annotations

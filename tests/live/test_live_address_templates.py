@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A transfer over a lab whose hosts know the way by a deployment's address templates, not by this project's plan."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc analyze` of what a sending host recorded, held to the link's own drop counter and to a second recording."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What tools/busy-application and tools/ring run in a lab: every case moves its bytes and loses no QP."""
 
 from __future__ import annotations

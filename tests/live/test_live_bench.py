@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc bench serve` and its clients as processes in a lab: what they print, what crossed the wire, how they end."""
 
 from __future__ import annotations

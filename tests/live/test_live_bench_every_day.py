@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What users of iperf3 expect of `mrc bench write`: lines by interval, both directions, an amount and no time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The conformance suite against live endpoints: `mrc conformance serve` on h1, the tester on h0, a fabric between."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A controller at work under traffic between processes, judged by the packets on the wires and by what arrives."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cables cut under a transfer: one plane costs nothing but packets, both end it, cleanly and soon."""
 
 from __future__ import annotations

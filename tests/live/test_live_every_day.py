@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What users of croc and rsync expect of `mrc send` and `mrc recv`: trees, pipes, holes, and going on after a break."""
 
 from __future__ import annotations

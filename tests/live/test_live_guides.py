@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The five guides, followed from start to end: each command succeeds and prints what is shown below it."""
 
 from __future__ import annotations

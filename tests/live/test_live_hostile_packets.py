@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Garbage, forgeries and copies thrown at both ends of a transfer: none of it counts but as a counter."""
 
 from __future__ import annotations

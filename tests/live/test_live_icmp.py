@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Forged ICMP errors of every kind against a sender under way: the transfer goes on, with equal sums."""
 
 from __future__ import annotations

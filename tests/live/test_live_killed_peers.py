@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer whose process is killed: the other end says so as soon as its connection ends, and the next attempt works."""
 
 from __future__ import annotations

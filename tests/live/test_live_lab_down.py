@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Servers whose lab is taken down end, and say why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`--line-rate`: links far slower than congestion control takes the network for (docs/lab.md, Slow links)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A port's link changes: the endpoint is told at once, and so is its peer, whichever end of the cable it was."""
 
 from __future__ import annotations

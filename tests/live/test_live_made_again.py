@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An interface that is deleted and made again, under its name and with its addresses, in the midst of a transfer."""
 
 from __future__ import annotations

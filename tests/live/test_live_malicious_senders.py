@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Senders with a valid ticket and bad intentions: nothing is written outside the directory, the others are served."""
 
 from __future__ import annotations

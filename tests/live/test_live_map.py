@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc map` as processes in a lab: agents on every host, the map beside it, and what both say from outside."""
 
 from __future__ import annotations

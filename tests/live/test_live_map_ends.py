@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc map` where its parts come and go: a map that ended, a lab that was taken down, a host with an agent already."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Memory of `mrc bench serve`: what thousands of QPs took goes back to the system when their client has gone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl metrics` of endpoints that run: held to their own reports, to promtool, and scraped by a real Prometheus."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Transfers in every forwarding mode of the lab: the same commands, the spines the sender means, cuts and heals."""
 
 from __future__ import annotations

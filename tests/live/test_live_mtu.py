@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The MTU of a host's port falls under a transfer: one plane costs nothing but packets, both end it with a reason."""
 
 from __future__ import annotations

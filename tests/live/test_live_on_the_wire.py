@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What tshark and the kernel see of a transfer at a leaf and at a spine: IPv6 in IPv6, one uSID less at each hop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The walk of docs/operations.md in small: a lossy cable is found from outside, denied under a transfer, and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is refused, with which exit status, and in which words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Both ends at one address of one machine: every counter is of what its own end did."""
 
 from __future__ import annotations

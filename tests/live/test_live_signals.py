@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Either end interrupted, terminated or killed at any moment: both end, one line each, nothing left behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Directories of many small files: packed, compared, refused one by one, and what does not keep a tree back."""
 
 from __future__ import annotations

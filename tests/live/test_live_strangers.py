@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """10,000 drawn frames without a key at each port that a process of this product opens.
 
 The process goes on, its memory and descriptors stay as they were, and an honest client is served afterwards.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Drawn trouble under a transfer: stops, kills, floods, limits and link events, one or two at a time.
 
 Each draw ends in one of two ways. The sender reports success, and the bytes at the receiver are right. Or it fails with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc top` beside a real transfer: what it prints, and its keys, through a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`--trace` of real transfers: what the endpoints say they did is what a capture saw, at the time it saw it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files from one host to another through the kernel's switches, whole and over every path."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Transfers over links that are too slow for their window, or that damage what they carry."""
 
 from __future__ import annotations

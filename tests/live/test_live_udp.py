@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc send` and `mrc recv` between two ordinary hosts, with no fabric: UDP and STEV modes over cables and loopback."""
 
 from __future__ import annotations

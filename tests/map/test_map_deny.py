@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Deny lists: the EVs of a faulty part are those whose packets walk over it, and no others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """History in SQLite: what is written is read by another process' eyes, across restarts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Faults in random fabrics in virtual time: named rightly, nothing else accused, over when they are over.
 
 The real schedule sends the probes; `virtual_fabric` walks their uSIDs and loses them. What is to be named, and within

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Loops as lists of uSIDs (wire.md section 11), and the schedule in which a host sends them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The prober in virtual time, and the bytes of a probe."""
 
 from __future__ import annotations

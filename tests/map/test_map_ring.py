@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The map of a ring of leaves: faults found from its loops, and the EVs that they deny."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The page of the map against readers that are none: what they say, and how many they are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lines between agent and collector: round trips, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Agents on a fabric in virtual time: probes by the real schedule, parts that lose them, results to the inference."""
 
 from __future__ import annotations

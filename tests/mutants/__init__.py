@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that are wrong on purpose, each in one small part: the suite has to fail every one of them.
 
 `mrc conformance run --target mutant:sack_echoes_another_ev` runs against one; every module in this folder is found by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets that are taken wrong: what their ICRC covers, and what is looked at before they are believed."""
 
 from __future__ import annotations

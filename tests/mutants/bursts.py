@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that judge a burst as no row of single packets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NSCCs whose window takes marks, delays and acknowledgements for something else."""
 
 from __future__ import annotations

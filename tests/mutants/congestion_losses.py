@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NSCCs that take losses, NACKs and penalties for more or less than they are, or lose count of what is in flight."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NSCCs with other numbers than those that follow from line rate and base RTT, or with numbers from elsewhere."""
 
 from __future__ import annotations

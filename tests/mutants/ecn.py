@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Codepoints that stay what they are, and marks that are seen on one header only."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs in the wrong bits of a packet, and others than the fields of a profile say."""
 
 from __future__ import annotations

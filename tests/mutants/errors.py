@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that do too much or too little when a QP goes to ERROR."""
 
 from __future__ import annotations

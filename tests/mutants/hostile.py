@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that break down under what they are sent, count nothing of it, or believe it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that deliver immediates when they should not, or let out more than they may."""
 
 from __future__ import annotations

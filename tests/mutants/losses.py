@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors that find losses too early, too late or not at all, and repair them with the wrong packets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Responders that let packets of a message contradict each other, or drop answers with a refusal."""
 
 from __future__ import annotations

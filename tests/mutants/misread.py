@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Headers in another order, fields the other way round, opcodes in each other's place: sent so, read so, or both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A mutant: a subclass of one small part of the endpoint, put in that part's place when a QP comes up.
 
 Parts have slots, so that a part becomes another by a change of its class; a mutant's class has no slots of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that send the wrong NACKs, or make the wrong thing of those they get."""
 
 from __future__ import annotations

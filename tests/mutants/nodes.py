@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Nodes that do not learn which EVs work, or keep to themselves what became of their ports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations that are laid out, sent or answered wrong."""
 
 from __future__ import annotations

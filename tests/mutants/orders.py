@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs that take their turns other than by chance, or too early."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets that are sent wrong, bit by bit."""
 
 from __future__ import annotations

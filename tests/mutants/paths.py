@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Path health gone wrong: what feedback does to an EV, and which EV a packet gets."""
 
 from __future__ import annotations

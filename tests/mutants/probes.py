@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors whose probes are wrong, or that learn nothing from their answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Probes answered or sent wrong, and port masks with the wrong bits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """QPs that come up in the wrong order, take what they should refuse, or mix up what was agreed on beforehand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Responders that refuse what they should take, take what they should refuse, or do not say it as MRC does."""
 
 from __future__ import annotations

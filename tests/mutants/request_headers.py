@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requests whose headers are wrong: METH, TSETH, RETH, and how a write is cut."""
 
 from __future__ import annotations

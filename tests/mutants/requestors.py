@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors that misread what they are answered."""
 
 from __future__ import annotations

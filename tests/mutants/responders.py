@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Responders that take, write or answer what they should not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors that give up too soon, too late or never."""
 
 from __future__ import annotations

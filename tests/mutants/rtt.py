@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors that take round trips from acknowledgements that tell none, or not from those that do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """SACKs whose PSNs count from somewhere else."""
 
 from __future__ import annotations

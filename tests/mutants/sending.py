@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors that send too much, too early, in another order, or complete what is not done."""
 
 from __future__ import annotations

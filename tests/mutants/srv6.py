@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Outer headers that are not what the fabric expects."""
 
 from __future__ import annotations

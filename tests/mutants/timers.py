@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors whose path timers and guards run wrong, and that send again more than they may."""
 
 from __future__ import annotations

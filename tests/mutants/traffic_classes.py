@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets in another class than theirs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Responders that take trimmed packets for what they are not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that go wrong where MPR is dynamic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The loop over real sockets: two nodes on a real fabric, link events, calls from other threads, interrupts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The exchange over real sockets on loopback: requests, errors, many clients, and its end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a client does when the other end is not the receiver that made its ticket, or is of another release."""
 
 from __future__ import annotations

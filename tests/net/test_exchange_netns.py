@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A real cut: two planes of veth links and a router between them whose kernel drops one plane's packets in silence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Planes that die: addresses that never answer, connections that fall silent, and one answer all the same."""
 
 from __future__ import annotations

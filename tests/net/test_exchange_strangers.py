@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whoever comes without the ticket, or with another release: what they get, and what they never get.
 
 The other end here is written against the page in messages.py with nothing of the client's code, or is OpenSSL's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A receiver that may have few threads (a pids cgroup, ulimit -u) goes on, and serves those who hold the ticket."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is said of a peer of which no packet ever arrives: port or next header, both ends' addresses, how to check."""
 
 from __future__ import annotations

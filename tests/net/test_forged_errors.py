@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """No forged ICMP error makes the kernel refuse or fragment what a sending socket of ours sends (docs/security.md)."""
 
 from __future__ import annotations

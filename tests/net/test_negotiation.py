@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What two ends tell each other: there and back as JSON, every malformed member refused, paths worked out by hand."""
 
 from __future__ import annotations

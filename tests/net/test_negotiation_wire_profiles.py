@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Wire profiles of two ends: what has to be the same is refused by name, what may differ carries a transfer."""
 
 from __future__ import annotations

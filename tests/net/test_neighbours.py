@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Processes that share a host's ports: the kernel gives each what is for its own QPs. Over real sockets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The outer IPv6 header of SRv6 mode as bytes written by hand from wire.md sections 1, 11 and 12 and RFC 8754."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which ports have room for full packets: interfaces' MTUs, what the kernel refuses, and what endpoints hear of it."""
 
 from __future__ import annotations

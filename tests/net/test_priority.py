@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A thread that goes first, where the process may say so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """R_Keys of a node: 32 bits that nobody can guess, from any thread (docs/security.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The message that connects the QPs of a session: there and back, what older peers leave out, what is malformed."""
 
 from __future__ import annotations

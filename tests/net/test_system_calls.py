@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Batches sent and received over sockets that refuse, that are none, and that keep the sender waiting.
 
 Unix sockets take the messages too: what a port sends arrives there as it was handed over.

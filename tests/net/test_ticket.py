@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ticket: its bytes against a vector put together by hand, and every way a paste goes wrong."""
 
 from __future__ import annotations

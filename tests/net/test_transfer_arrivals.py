@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What one sender can take of a receiver: files, descriptors, disk; and what is left for the others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files that appear whole or not at all, with unnamed files and with the hidden names of lesser file systems."""
 
 from __future__ import annotations

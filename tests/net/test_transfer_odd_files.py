@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files whose size says little, files that change under way, and what is no file at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A large mapped file stays a small part of a process: what is ahead is paged in, what is behind is let go of."""
 
 from __future__ import annotations

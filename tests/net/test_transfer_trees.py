@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Directories to send, and the stretches of files that hold data."""
 
 from __future__ import annotations

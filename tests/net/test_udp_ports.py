@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Ports in UDP and STEV modes over loopback: what is sent, what arrives, and that the kernel keeps quiet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The captures of Soft-RoCE."""
 
 from __future__ import annotations

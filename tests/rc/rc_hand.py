@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One real RC queue pair whose peer is the test: packets in as bytes built by hand, packets out read by hand.
 
 Headers are laid out here after IBTA volume 1, the ICRC is computed with zlib over a mask written after its annex A17.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Our two halves in the place of Soft-RoCE's, in its own captures: the same packets in must bring the same out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/softroce.md: the program it shows runs as it stands, and prints what is shown."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is dropped before it reaches a queue pair, and under which counter."""
 
 from __future__ import annotations

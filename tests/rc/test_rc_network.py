@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two RC endpoints and a network between them that loses, doubles, damages and delays, in virtual time."""
 
 from __future__ import annotations

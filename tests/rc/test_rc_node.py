@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """RC over real sockets: two nodes in a namespace of the test's own, over its loopback, without loss and with."""
 
 from __future__ import annotations

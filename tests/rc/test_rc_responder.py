@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The responder of RC against packets written by hand (IBTA 9.7.4, 9.7.5, 9.9.3)."""
 
 from __future__ import annotations

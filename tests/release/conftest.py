@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tools' own modules are imported as the tools do."""
 
 import sys

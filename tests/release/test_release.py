@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a release is made of: versions, notes, contents of an sdist and of wheels. tools/release and tools/install-test
 do the rest, which takes minutes."""
 
@@ -19,7 +20,7 @@ from zlib import crc32
 
 import pytest
 from releasing.build import promised
-from releasing.contents import INDISPENSABLE, check_sdist, check_wheel
+from releasing.contents import INDISPENSABLE, LICENCES, check_sdist, check_wheel
 from releasing.notes import UNRELEASED, notes, sections
 from releasing.smoke import OPTIONAL
 
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
-MINE = "mrc-1.0.0-cp311-cp311-manylinux_2_34_x86_64.whl"
+MINE = "softmrc-1.0.0-cp311-cp311-manylinux_2_34_x86_64.whl"
 TRACKED = (*INDISPENSABLE, "mrc/__init__.py")
 COMPILED = ("mrc/_compiled.cpython-311-x86_64-linux-gnu.so", "mrc/compiled.json")
 
@@ -141,15 +142,16 @@ def written_wheel(
     manual: bool = True,
     description: str = "",
 ) -> Path:
-    about = {"Name": "mrc", "Version": "1.0.0", "License-Expression": "GPL-2.0-only"} | metadata
+    about = {"Name": "softmrc", "Version": "1.0.0", "License-Expression": "BSD-2-Clause AND GPL-2.0-only"} | metadata
     wheel = folder / name
     with zipfile.ZipFile(wheel, "w") as archive:
         for each in names:
             archive.writestr(each, "")
-        info = "mrc-1.0.0.dist-info"
-        archive.writestr(f"{info}/licenses/LICENSE", "")
+        info = "softmrc-1.0.0.dist-info"
+        for licence in LICENCES:
+            archive.writestr(f"{info}/licenses/{licence}", "")
         if manual:
-            archive.writestr("mrc-1.0.0.data/data/share/man/man1/mrc.1", "")
+            archive.writestr("softmrc-1.0.0.data/data/share/man/man1/mrc.1", "")
         archive.writestr(
             f"{info}/METADATA", "".join(f"{key}: {value}\n" for key, value in about.items()) + f"\n{description}"
         )
@@ -160,7 +162,7 @@ def written_wheel(
 def test_wheels_as_they_have_to_be(tmp_path: Path) -> None:
     compiled = written_wheel(tmp_path, MINE, TRACKED + COMPILED, pure=False, metadata={})
     assert check_wheel(compiled, TRACKED, "1.0.0")
-    pure = written_wheel(tmp_path, "mrc-1.0.0-py3-none-any.whl", TRACKED, pure=True, metadata={})
+    pure = written_wheel(tmp_path, "softmrc-1.0.0-py3-none-any.whl", TRACKED, pure=True, metadata={})
     assert not check_wheel(pure, TRACKED, "1.0.0")
 
 
@@ -174,7 +176,7 @@ def test_wheels_as_they_have_to_be(tmp_path: Path) -> None:
         ({"names": TRACKED}, "is not compiled, and tagged"),
         ({"manual": False}, "lacks its manual pages"),
         ({"pure": True}, "is compiled, and tagged"),
-        ({"name": "mrc-1.0.0-py3-none-any.whl"}, "is compiled, and tagged"),
+        ({"name": "softmrc-1.0.0-py3-none-any.whl"}, "is compiled, and tagged"),
         ({"metadata": {"License-Expression": "MIT"}}, "its License-Expression is MIT"),
         ({"metadata": {"Version": "1.0.1"}}, "its Version is 1.0.1"),
         (
@@ -191,12 +193,12 @@ def test_a_wheel_that_is_not_is_refused_by_what_is_wrong(tmp_path: Path, change:
 
 
 def test_an_sdist_with_rubbish_is_refused(tmp_path: Path) -> None:
-    sdist = tmp_path / "mrc-1.0.0.tar.gz"
-    about = b"Name: mrc\nVersion: 1.0.0\nLicense-Expression: GPL-2.0-only\n"
+    sdist = tmp_path / "softmrc-1.0.0.tar.gz"
+    about = b"Name: softmrc\nVersion: 1.0.0\nLicense-Expression: BSD-2-Clause AND GPL-2.0-only\n"
     for names, says in ((("core.dump", "mrc/x.py"), "core.dump"), (("mrc/y.py",), "lacks mrc/x.py")):
         with tarfile.open(sdist, "w:gz") as archive:
             for name in ("PKG-INFO", *names):
-                member = tarfile.TarInfo(f"mrc-1.0.0/{name}")
+                member = tarfile.TarInfo(f"softmrc-1.0.0/{name}")
                 member.size = len(about) if name == "PKG-INFO" else 0
                 archive.addfile(member, io.BytesIO(about))
         with pytest.raises(CallerError, match=says):
@@ -253,12 +255,12 @@ def test_without_a_compiler_the_sdist_makes_a_wheel_for_any_system(
 ) -> None:
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
-    source = tmp_path / f"mrc-{mrc.__version__}"
+    source = tmp_path / f"softmrc-{mrc.__version__}"
     done = hatch(source, "wheel", tmp_path / "made", CC="/no/compiler/here")
     assert done.returncode == 0, done.stdout
     assert "mrc is not compiled and will run interpreted: there is no C compiler (/no/compiler/here)" in done.stdout
     (wheel,) = (tmp_path / "made").iterdir()
-    assert wheel.name == f"mrc-{mrc.__version__}-py3-none-any.whl"
+    assert wheel.name == f"softmrc-{mrc.__version__}-py3-none-any.whl"
     assert not check_wheel(wheel, tracked, mrc.__version__)
     with zipfile.ZipFile(wheel) as archive:
         pages = [name for name in archive.namelist() if "/share/man/man1/mrc" in name]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Expectations held against figures, both ways."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Pages that are one file, and text in them that cannot become markup."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Colours of plots stay distinct for people with protanopia and deuteranopia."""
 
 from __future__ import annotations

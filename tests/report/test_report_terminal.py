@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables on a terminal and elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How quantities are written for people."""
 
 from __future__ import annotations

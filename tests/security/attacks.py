@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the attackers of these tests send, as whole inner packets, and what counts as having done something."""
 
 from __future__ import annotations

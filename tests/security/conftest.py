@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tests of what attackers can do: they build their packets with the hand-made peer of tests/endpoint."""
 
 from __future__ import annotations

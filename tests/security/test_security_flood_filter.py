@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A flood of what the endpoint refuses: the kernel takes over, counts, and lets go again. Over real sockets."""
 
 from __future__ import annotations

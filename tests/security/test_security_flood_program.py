@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The filter under a flood, run by the kernel: what may be for a QP passes, what surely is not does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """With the peer's address: SACKs, ACKs, NAKs and NACKs it never sent. What they can do takes a PSN in flight."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What tools/hostile-load throws is what it says: each kind meets the check that its name names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/security.md: each line of its tables names a test that there is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Peers that were let in and mean harm: each can end its own QP, and nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Port status updates the peer never sent. They name no QP and no PSN: its address is all it takes to forge one."""
 
 from __future__ import annotations

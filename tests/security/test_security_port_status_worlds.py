@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Port status between two whole endpoints over eight planes: one that is forged passes, one that is true holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Probes by the hundred thousand: a stranger's are not answered, those with the peer's address up to a rate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an attacker off the path has to guess is drawn anew by each process, from the system's random source."""
 
 from __future__ import annotations

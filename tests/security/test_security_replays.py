@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """On the path: the peer's own packets, again and again. Nothing is written twice, and answers are bounded."""
 
 from __future__ import annotations

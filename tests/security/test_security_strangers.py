@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Off the path, without a peer's address: nothing is answered, nothing moves, and known and unknown QPs look alike."""
 
 from __future__ import annotations

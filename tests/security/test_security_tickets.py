@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The out-of-band exchange against strangers: guessed tickets, slow clients, and every place taken."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes over a simulated network, what the peer's memory should hold after them, and how they may end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The bars of docs/virtual-time.md, on smaller runs of the same experiments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Paths that die, heal, lose at random or are marked, under two endpoints in virtual time (behaviour.md, Paths)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A whole fabric in virtual time: which way packets go, when they arrive, what a cut does (wire.md section 11)."""
 
 from __future__ import annotations

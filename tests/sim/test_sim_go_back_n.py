@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The go-back-N yardstick does what RoCEv2 does: in order, one NAK a gap, back to what it names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One direction of a link: when packets arrive, which are marked, trimmed, dropped or lost. Expectations by hand.
 
 A packet of 1000 bytes with 38 bytes of framing takes 8304 ns at 1 Gbit/s.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Links that take no time at all: virtual time goes on all the same."""
 
 from __future__ import annotations

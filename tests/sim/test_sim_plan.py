@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What fabrics take, held to the figures of the MRC papers and to the formulas of fat trees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is on the plots of mrc.sim: words and units on axes, ticks that can be read, lines from 0."""
 
 from __future__ import annotations

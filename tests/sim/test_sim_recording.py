@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Captures and traces of hosts in virtual time: files that the project's readers take, with what the fabric did."""
 
 from __future__ import annotations

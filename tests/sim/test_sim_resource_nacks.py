@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer with room for few packets above a hole, and one packet lost: the writes still get through (MRC-NACK-20..22).
 
 The room is for 128 packets. What arrives beyond it is refused with NO_PKT_BUFFER until the hole has closed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A ring of leaves in virtual time: which links packets of each EV cross, and what a cut leaves of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Spurious retransmissions: what the sender notices, what the receiver got twice, and what the network knows."""
 
 from __future__ import annotations

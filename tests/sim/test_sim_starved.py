@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Peers that wait for a processor: what arrives late is not lost (behaviour.md, Loss, Retry budget, Dynamic MPR).
 
 A starved receiver reads what has arrived only now and then. No link loses anything here, so every retransmission is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Ends that stand still (SIGSTOP, a suspended machine) in the midst of transfers: what they go on with, and how long a
 peer that is gone is waited for (behaviour.md, Retry budget)."""
 

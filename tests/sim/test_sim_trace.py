@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Traces of whole transfers in virtual time: they agree with what links and packets say, and change nothing."""
 
 from __future__ import annotations

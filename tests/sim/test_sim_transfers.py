@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two endpoints over an unkind network: equal memory and every completion once, or an honest error.
 
 Never a hang. All in virtual time and from seeds (architecture.md, rule 1); what is expected: behaviour.md,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the documentation site has, without building it: pages, commands, options and public modules, all of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `tools/site --measure` sees: pages wider than their window, images that are missing, pages without text."""
 
 from __future__ import annotations

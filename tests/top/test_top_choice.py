@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which endpoint `mrc top` shows: the one that sends most, until a key chooses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Rates from two answers of a control socket, worked out by hand."""
 
 from __future__ import annotations

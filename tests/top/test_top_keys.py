@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Keys, through a real terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The screen: what it says, that it fits, and what the keys do to it."""
 
 from __future__ import annotations

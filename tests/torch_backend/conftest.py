@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A lab in whose hosts the ranks of a job run, each a process of its own."""
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def need_torch() -> None:
     try:
         version("torch")
     except PackageNotFoundError:
-        _missing("torch: pip install mrc[torch]")
+        _missing("torch: pip install softmrc[torch]")
 
 
 @pytest.fixture(scope="session")

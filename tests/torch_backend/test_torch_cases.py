@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """torch's own cases of torch.distributed: what passes over gloo passes over this backend, or the table says why not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Jobs of torch.distributed over MRC in a lab, beside gloo where gloo is the oracle."""
 
 from __future__ import annotations

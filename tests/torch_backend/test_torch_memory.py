@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Groups hold, and leave behind, no more than gloo's do."""
 
 from __future__ import annotations

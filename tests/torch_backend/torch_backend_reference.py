@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a reduction has to come to, by torch alone, in double precision."""
 
 from __future__ import annotations

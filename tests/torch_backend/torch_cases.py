@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Runs torch's own DistributedTest cases in one rank, as a program: torch_cases.py BACKEND RANK SIZE FOLDER.
 
 Names of cases come on stdin, one a line; a line of JSON goes to stdout for each: its name, its outcome ("passed",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Runs torch's DistributedTest cases over a backend, all ranks on this machine: what the tests and the recording share.
 
 `python torch_cases_run.py gloo` writes again which cases pass over gloo (torch_cases_of_gloo.txt); with another

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What groups hold in memory, in one of two ranks: torch_memory.py BACKEND HELD MADE, with RANK and the like around it.
 
 Prints a line of JSON: bytes that HELD groups hold, and that MADE groups leave which were made and destroyed one after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What one rank of a job does, as a program: torch_rank.py JOB FOLDER. RANK and the like are in the environment.
 
 Each job leaves what it found in FOLDER, for the test to judge.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Jobs of torch_rank.py about what outputs hold, and when: layouts, types, groups that come and go."""
 
 from __future__ import annotations

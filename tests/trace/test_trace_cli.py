@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`--trace` as far as it goes without a fabric; tests/live has the rest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Traces for other viewers: Perfetto's Trace Event Format and qlog, of a trace of a simulated transfer and by hand."""
 
 from __future__ import annotations

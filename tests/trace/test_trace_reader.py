@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reading traces written by hand: RFC 7464 framing, damage, other releases, clocks."""
 
 from __future__ import annotations

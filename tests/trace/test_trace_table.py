@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The table of events: docs/trace.md and docs/lab.md show it, and its words are those of the endpoint's own tables."""
 
 from __future__ import annotations

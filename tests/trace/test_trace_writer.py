@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The trace file: what is in it, when it gets there, and what happens when the disk is slow, full or gone."""
 
 from __future__ import annotations

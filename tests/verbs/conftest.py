@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every pair of ends a test opens is closed behind it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """docs/verbs.md, block by block: what it prints is what it says it prints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Completions and drained QPs that coroutines of asyncio wait for, in virtual time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What two ends tell each other: there and back as JSON, malformed members refused, the smaller of both taken."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Credit for writes with immediate: what may be granted, and a receiving program that takes its time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`QP.drain`: when a QP may be closed without leaving either end waiting for the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the endpoint offers to those who build on it: parameters set late, numbers kept, memory apart, events told."""
 
 from __future__ import annotations

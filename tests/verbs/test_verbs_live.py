@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Verbs programs on real sockets: two nodes of a lab, each with its loop in a thread of its own, or without one."""
 
 from __future__ import annotations

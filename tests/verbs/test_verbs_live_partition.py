@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Retries for jobs on real sockets: a lab whose every path is cut for longer than other QPs wait, and then healed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """While an application holds the interpreter's lock the datapath goes on, at both ends: here they are one process."""
 
 from __future__ import annotations

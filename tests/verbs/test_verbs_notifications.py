@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Completion channels: an event only after it is asked for, none lost, a file descriptor that any poller takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a Context holds: devices, ports, memory, profiles, events; who may close what; how it all prints."""
 
 from __future__ import annotations

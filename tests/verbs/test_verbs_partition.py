@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A network that is cut in two for minutes, under QPs with retries for jobs (behaviour.md, Retry budget)."""
 
 from __future__ import annotations

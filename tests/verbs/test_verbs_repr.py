@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """repr() of what a program holds: one line, with the number, the state and what else tells it from others."""
 
 from __future__ import annotations

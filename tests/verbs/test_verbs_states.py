@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The states of a QP and the attributes of each way, all of them, against api.md written out by hand."""
 
 from __future__ import annotations

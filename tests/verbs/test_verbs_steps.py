@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Completion queues with a handler, and steps in the endpoint's thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A traffic class per QP: the one that an AHAttr names is that of this QP and of no other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`open_device` on ordinary addresses, with its timers, line rate and trace, used as an asyncio program uses it."""
 
 from __future__ import annotations

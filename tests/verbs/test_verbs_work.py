@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Work: writes of every size, immediates, what is signaled, what is refused, how it ends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two hosts of a fabric in virtual time, and everything a program opens on each before it writes."""
 
 from __future__ import annotations

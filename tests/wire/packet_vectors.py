@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whole packets, from the outermost IP header to the ICRC, with every byte of the headers written out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Address templates of a deployment (wire.md section 11): the example of the source, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The fast codec and the Scapy layers are two readings of wire.md: every opcode, any field values, the same bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The batch codec against the hand-made vectors: rows give the vectors' fields, fields give the vectors' bytes."""
 
 from __future__ import annotations

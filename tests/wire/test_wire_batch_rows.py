@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Rows of a batch used again, rows of different kinds side by side, and the types others read them by."""
 
 from __future__ import annotations

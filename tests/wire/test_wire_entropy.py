@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The entropy value (wire.md section 10), uSID addresses (section 11) and the switches of WireProfile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Generated EVs by number and how many there are, against trying every EV (wire.md section 10)."""
 
 from __future__ import annotations

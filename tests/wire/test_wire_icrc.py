@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ICRC (wire.md section 9) against Linux Soft-RoCE and against a CRC worked out bit by bit."""
 
 from __future__ import annotations

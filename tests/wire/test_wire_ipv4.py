@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """IPv4 packets in rows shaped like IPv6, against Linux Soft-RoCE and a packet written out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The IPv4 header of a packet and the IPv6-shaped one of its row, each made from the other (RFC 791, 4291)."""
 
 from __future__ import annotations

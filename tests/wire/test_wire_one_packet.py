@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One packet at a time: layouts of one's own, defaults, the profile's switches, trimmed or not."""
 
 from __future__ import annotations

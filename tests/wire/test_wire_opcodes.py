@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The opcode table against wire.md section 2 (MRC) and IBTA chapter 9 (standard opcodes), written out by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one-packet codec against byte vectors worked out by hand from wire.md sections 2 to 8."""
 
 from __future__ import annotations

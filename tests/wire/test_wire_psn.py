@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """24-bit PSN arithmetic (behaviour.md, Responder), against definitions by counting."""
 
 from __future__ import annotations

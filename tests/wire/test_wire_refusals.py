@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the wire's functions refuse, and that the sentence names the thing: people read it."""
 
 from __future__ import annotations

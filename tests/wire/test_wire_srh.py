@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A path in two containers, one of them in a segment routing header (wire.md section 11)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables worked out when a module is imported, against wire.md by hand, in a copy of the module imported afresh.
 
 A fresh copy runs the functions that fill the tables while the test runs: what fills them wrongly fails here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a trimmer does to a packet (wire.md section 12), by bytes counted by hand, and what receivers say of it."""
 
 from __future__ import annotations

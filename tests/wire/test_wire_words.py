@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What each header adds to the line of a packet, written out by hand; and what a line of the table may be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A write of a kilobyte in every way of carrying it, and what switches make of it (wire.md section 12), by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a byte vector looks like, the field values most of them share, and an ICRC worked out bit by bit.
 
 Nothing here uses the package under test: the CRC follows the text of wire.md section 9.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Byte vectors worked out by hand from wire.md sections 2 to 8, before any codec was looked at.
 
 Each line of hex says which fields it holds; wherever fields share a byte the arithmetic is written out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The reference of commands, from the commands themselves: a page for each command of mrc, with those below it."""
 
 from __future__ import annotations

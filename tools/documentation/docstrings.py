@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The public modules, for mkdocstrings: members that are not promised are hidden, sessions are blocks of code.
 
 A comment above or beside a constant or a field says what it is, and is shown as its docstring.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What MkDocs calls while it builds the site (mkdocs.yml)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Markdown as readers of the repository see it, made fit for the site: links that leave docs, and lists."""
 
 from __future__ import annotations

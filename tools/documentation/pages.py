@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The pages of the site that are made of the sources: commands, the public modules, the changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What docs/api/README.md promises: the public modules, and the members of public classes that are left out."""
 
 from __future__ import annotations

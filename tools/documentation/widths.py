@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Measures the pages of a site in Chromium: what sticks out of a page, images that are missing, pages without text.
 
 usage: widths.py SITE [WIDTH]...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The mutants of a module. mutmut makes the changes; here they get names and find the tests that may notice them."""
 
 from __future__ import annotations

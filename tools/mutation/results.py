@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How mutants ended, kept in a file, and the table of it."""
 
 from __future__ import annotations

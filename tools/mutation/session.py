@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The pytest plugin of tools/mutate: it runs all tests once, then those of each mutant in a process of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Making the files of a release: an sdist of a commit, and wheels of that sdist."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a wheel and an sdist have to hold: what git holds of these folders, what building adds, and nothing else."""
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from mrc.errors import CallerError
 LEFT_OUT = (".ci/", ".gitignore")
 _COMPILED = re.compile(r"mrc/_compiled\.\S+\.so")
 _STAMP = "mrc/compiled.json"
+# Of the package, and of mrc/layers, which builds on Scapy.
+LICENCES = ("LICENSE", "mrc/layers/LICENSE")
 # A user of the wheel misses something without each of these: named here so that a slip in pyproject.toml is seen.
 INDISPENSABLE = (
     "mrc/py.typed",
@@ -32,14 +35,15 @@ def check_wheel(wheel: Path, tracked: Iterable[str], version: str) -> bool:
     """Raise CallerError, naming the files, where the wheel is not what it has to be. Returns whether it is compiled."""
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
-        info = f"mrc-{version}.dist-info"
+        info = f"softmrc-{version}.dist-info"
         metadata = message_from_string(_read(archive, wheel, f"{info}/METADATA"))
         tags = message_from_string(_read(archive, wheel, f"{info}/WHEEL"))
     _check_metadata(wheel, metadata, version)
-    if f"{info}/licenses/LICENSE" not in names:
-        raise CallerError(f"{wheel.name} has no licence in {info}/licenses")
+    for licence in LICENCES:
+        if f"{info}/licenses/{licence}" not in names:
+            raise CallerError(f"{wheel.name} has no {licence} in {info}/licenses")
     package = {name for name in names if not name.startswith(f"{info}/")}
-    manual = f"mrc-{version}.data/data/share/man/man1"
+    manual = f"softmrc-{version}.data/data/share/man/man1"
     if f"{manual}/mrc.1" not in package:
         raise CallerError(f"{wheel.name} lacks its manual pages, which hatch_build.py makes with click")
     package = {name for name in package if not name.startswith(f"{manual}/mrc")}
@@ -61,7 +65,7 @@ def check_wheel(wheel: Path, tracked: Iterable[str], version: str) -> bool:
 
 def check_sdist(sdist: Path, tracked: Iterable[str], version: str) -> None:
     """Raise CallerError, naming the files, where the sdist is not what it has to be."""
-    top = f"mrc-{version}/"
+    top = f"softmrc-{version}/"
     with tarfile.open(sdist) as archive:
         members = [each for each in archive.getmembers() if not each.isdir()]
         if outside := [each.name for each in members if not each.name.startswith(top)]:
@@ -83,7 +87,7 @@ def _read(archive: zipfile.ZipFile, wheel: Path, name: str) -> str:
 
 
 def _check_metadata(path: Path, metadata: Message, version: str) -> None:
-    wanted = {"Name": "mrc", "Version": version, "License-Expression": "GPL-2.0-only"}
+    wanted = {"Name": "softmrc", "Version": version, "License-Expression": "BSD-2-Clause AND GPL-2.0-only"}
     for key, value in wanted.items():
         if metadata[key] != value:
             raise CallerError(f"{path.name}: its {key} is {metadata[key]}, not {value}")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Installing a wheel into an empty environment, as an ordinary user, and trying it there."""
 
 from __future__ import annotations

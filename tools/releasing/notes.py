@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The notes of a release: the newest section of CHANGELOG.md."""
 
 from __future__ import annotations

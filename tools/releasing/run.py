@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Running other programs: what they print is kept, and shown only when they fail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Try an installed mrc: what a user has after `pip install`, without a checkout. Needs the standard library alone.
 
     python smoke.py                        the version, every module, cases in virtual time
@@ -51,10 +52,11 @@ end: 1ms
 """
 # Commands that need an extra: the module that it brings, and what they say where that is missing.
 NEED_EXTRAS = {
-    ("sim", "run", "experiment.yaml", "--out", "results"): ("pyarrow", "pip install 'mrc[parquet]'"),
-    ("analyze", "packet.pcap", "--parquet", "packets.parquet"): ("pyarrow", "pip install 'mrc[parquet]'"),
-    ("dissect", "packet.pcap.zst"): ("zstandard", "pip install 'mrc[zstd]'"),
-    ("bench", "lab", "--baseline", "aioquic"): ("aioquic", "pip install 'mrc[bench]'"),
+    ("sim", "run", "experiment.yaml", "--out", "results"): ("pyarrow", "pip install 'softmrc[parquet]'"),
+    ("analyze", "packet.pcap", "--parquet", "packets.parquet"): ("pyarrow", "pip install 'softmrc[parquet]'"),
+    ("dissect", "packet.pcap.zst"): ("zstandard", "pip install 'softmrc[zstd]'"),
+    ("ctl", "metrics"): ("prometheus_client", "pip install 'softmrc[metrics]'"),
+    ("bench", "lab", "--baseline", "aioquic"): ("aioquic", "pip install 'softmrc[bench]'"),
     ("drill", "run", "training", "--torch"): ("torch", "pip install torch"),
 }
 
@@ -97,7 +99,7 @@ def main() -> int:
 
 def says_what_it_is(version: str | None, core: str) -> str:
     """The line of `mrc --version`, if it names what is installed and how its datapath has to run."""
-    installed = version_of("mrc")
+    installed = version_of("softmrc")
     if version not in (None, installed):
         raise Unfit(f"mrc {installed} is installed, not {version}")
     line = lines_of("--version")[0]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Our RC endpoint against Linux Soft-RoCE in an emulated machine.
 
 The peer is made of Debian's own packages (kernel, rdma-core, busybox), downloaded into a cache folder together with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Soft-RoCE held to the conformance suite of plain RC: an adapter between the tester and the emulated machine."""
 
 from __future__ import annotations

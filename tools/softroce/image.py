@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the peer boots: a kernel and an initramfs, made of Debian packages and kept until what makes them changes."""
 
 from __future__ import annotations

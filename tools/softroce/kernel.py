@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The peer's kernel: the image as qemu starts it fastest, and modules in the order they are loaded in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The emulated machine the peer runs on."""
 
 from __future__ import annotations

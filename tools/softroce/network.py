@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The way between us and the peer: a router in a namespace of its own, which loses packets when told to.
 
     ours --- veth, "ours" --- router --- tap, "peer" --- the peer's eth0

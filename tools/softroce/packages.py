@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Debian packages: downloaded into a folder, unpacked there, nothing installed."""
 
 from __future__ import annotations

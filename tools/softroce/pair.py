@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A connected pair of QPs, ours and the peer's, and messages written either way over it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Orders to the peer, one line each, and its answers (guest/peer.c has the list)."""
 
 from __future__ import annotations

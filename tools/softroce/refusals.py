@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What must not succeed, and what must wait: wrong keys and ranges, other requests than writes, missing receives."""
 
 from __future__ import annotations

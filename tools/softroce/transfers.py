@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Messages of many sizes both ways, over every IP version, path MTU and share of loss."""
 
 from __future__ import annotations

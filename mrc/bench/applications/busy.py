@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes of 1 MiB between two processes on `mrc.verbs` while these do something else.
 
 In a lab of its own a process on h0 writes to one on h1, new processes each time:

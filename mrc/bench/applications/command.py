@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `tools/busy-application` and `tools/ring` share: options, rounds in a lab, a table and a document."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One process of `tools/busy-application` or `tools/ring`: on `mrc.verbs` only, so that it runs with older trees, too.
 
     python -P mrc/bench/applications/end.py PLAN           (a `Plan` as JSON)

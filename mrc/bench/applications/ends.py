@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The processes of an application in a lab: started, connected to each other, and asked what they saw."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Four processes in a ring, each sending to its right while it receives from its left, beside one sender.
 
 In a lab of its own two processes on h0 and two on h1 exchange blocks, every second one on the other host, so that all

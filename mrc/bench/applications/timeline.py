@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How far a receiver was at what time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What MRC is measured beside in a lab: one module and one entry of `BASELINES` each."""
 
 from __future__ import annotations

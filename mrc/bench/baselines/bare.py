@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the kernel lets through: the same packets over the same paths, sent and taken by a C program, no transport.
 
 It is what a sender that costs nothing beside its system calls would reach: nothing is checked, acknowledged or sent

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """iperf3 between the plain IPv6 addresses of two hosts: UDP without limit, TCP, and TCP over the kernel's MPTCP."""
 
 from __future__ import annotations

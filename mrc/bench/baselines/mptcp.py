@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """iperf3 over the kernel's MPTCP: one connection, a subflow in every plane."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A download over ngtcp2, QUIC in C: the example client and server that Debian packages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """iperf3 over TCP while the hosts cut and join no segments: every packet passes the fabric for itself, as MRC's do."""
 
 from __future__ import annotations

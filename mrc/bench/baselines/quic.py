@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A bulk stream over aioquic: the QUIC one gets in Python."""
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Aioquic:
     def check(self) -> None:
         if find_spec("aioquic") is None:
             raise SystemRefused(
-                errno.ENOENT, "the baseline aioquic needs the Python package aioquic: pip install 'mrc[bench]'"
+                errno.ENOENT, "the baseline aioquic needs the Python package aioquic: pip install 'softmrc[bench]'"
             )
 
     def prepare(self, lab: Lab) -> None:

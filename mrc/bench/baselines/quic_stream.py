@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A bulk stream over QUIC with aioquic, as a program of its own:
 
     python -m mrc.bench.baselines.quic_stream serve ADDRESS CERTIFICATE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Programs that are given an amount, not a time: how much is enough is found by doing more each time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """UCX over TCP: the messaging library under MPI, measured by its own `ucx_perftest`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The yardstick of latency: a ping-pong over UDP in C, blocking sockets, one datagram on its way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The arrays of one measurement at one rank."""
 
 from __future__ import annotations

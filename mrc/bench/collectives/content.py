@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What ranks put in, and numpy's own result of it: each rank works out what every other one has put in."""
 
 from __future__ import annotations

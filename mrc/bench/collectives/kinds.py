@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The operations that are measured: their counts, and the factors between algorithm and bus bandwidth.
 
 Both are those of nccl-tests (https://github.com/NVIDIA/nccl-tests, commit a0b82b2): doc/PERFORMANCE.md, and the

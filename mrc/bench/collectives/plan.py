@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is to be measured, and what each rank gets of it."""
 
 from __future__ import annotations

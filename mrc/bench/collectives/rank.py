@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One rank: it measures each size, and prints what it found, a line of JSON for each.
 
     python -m mrc.bench.collectives.rank JOB           (a `Job` as JSON)

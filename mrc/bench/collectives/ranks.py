@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The processes of the ranks, started on the hosts of a lab and read line by line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A lab of its own, the rounds in it, and the document of what they found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is measured in each round: MRC, gloo over TCP and over MPTCP, and the writes of `mrc bench write`."""
 
 from __future__ import annotations

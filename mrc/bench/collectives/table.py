@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The table of nccl-tests, for each subject, and what MRC's bus bandwidth is beside each baseline's.
 
 Columns, headings and footer are those of `writeBenchmarkLinePreamble` and its neighbours in nccl-tests' src/util.cu.

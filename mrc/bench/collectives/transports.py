@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How a rank calls an operation: over a group of mrc.collectives, or over gloo."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Goodput of an established QP while a neighbour floods one of its ends.
 
 In a lab of its own one host writes to another over one QP while a third, a neighbour of one of the two, sends packets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The flood itself: packets in a file, a program in C that sends them at a steady rate."""
 
 from __future__ import annotations

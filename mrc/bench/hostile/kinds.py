@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The kinds of hostile packets, made from what was overheard: each says whom it is for and what is wrong with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an attacker on the path knows: a request and a SACK of the QP, taken off a host's port."""
 
 from __future__ import annotations

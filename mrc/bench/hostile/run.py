@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Harmless and hostile traffic of one rate in turn, beside the same writes over one QP."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The sender of `tools/hostile-load`: writes until it is ended, and notes how far it is in a file.
 
     python -m mrc.bench.hostile.writer TICKET FILE SIZE MTU

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the kernel lets through: prepared packets over the fabric's own paths, without a transport.
  *
  *   bare-packets send PACKETS SECONDS

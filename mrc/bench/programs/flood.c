@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Send the same packets again and again at a steady rate: what an attacker, or a harmless neighbour, puts on a wire.
  *
  *   flood PACKETS RATE SECONDS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Loaded before a program's own libraries (LD_PRELOAD): its TCP sockets become MPTCP sockets. What mptcpize does, for
  * systems that do not have it. */
 #define _GNU_SOURCE

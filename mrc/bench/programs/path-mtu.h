@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* mrc.net.mtu's ignore_path_mtu: no path MTU learned from ICMP errors, which anybody forges, limits what is sent. */
 #include <netinet/in.h>
 #include <sys/socket.h>

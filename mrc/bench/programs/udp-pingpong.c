@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Ping-pong over UDP: the yardstick of latency. Blocking sockets, one datagram on its way.
  *
  *   udp-pingpong serve ADDRESS                       prints its port, answers every datagram until it is killed

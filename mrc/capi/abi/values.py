@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The values of enumerations and flags of the C interface, by the name of their C type, then by the member's name.
 
 Those of libibverbs are the ones that rdma-core's ABI has; those of MRC are the standard's (docs/protocol/api.md). A

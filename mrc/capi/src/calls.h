@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the library asks of the Python that has the endpoint: a number of what, and words that are arguments first and
  * answers then (mrc/capi/host.py). Returns an errno.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Contexts: the device opened, its events, and closed. */
 #include "objects.h"
 

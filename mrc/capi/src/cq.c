@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: a ring that the endpoint fills, and that a poll empties without asking anybody. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Devices: there is one. What it and its port are. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The pointers that this library has given and that are not closed. What is destroyed, or another library's, is refused
  * before anything is read there. Posting and polling do not ask here: the header has read from the pointer already.

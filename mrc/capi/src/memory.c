@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection domains and memory regions. A post finds its region here, without asking the endpoint. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What people read: names of statuses, events and states. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The objects behind the pointers that a program has. */
 #ifndef MRC_OBJECTS_H
 #define MRC_OBJECTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting: into rings that the endpoint empties. Nothing here asks anybody, but for a ring at the endpoint's door. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs: made, queried, destroyed. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a program and the endpoint share: words of 64 bits in the program's memory. mrc/endpoint/work_rings.py and
  * doorbells.py have the same places (tests/capi).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Finds a Python of the right version, in this process or in its library, and has it fill in the function to call.
  * Nothing of Python is linked: a program without an endpoint needs none.

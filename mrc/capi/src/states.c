@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of a QP, and which attributes go with the way to each. */
 #include "objects.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names of libibverbs that are there to be found and refuse: what MRC has not, and what only drivers of kernel devices
  * call. Programs that are linked with those drivers' libraries do not load without them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a capture says about its connections: `mrc analyze`.
 
     collector = Collector()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When each PSN was first acknowledged, and first reported missing, by the answers that passed the capture point."""
 
 from __future__ import annotations

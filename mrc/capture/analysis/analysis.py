@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A capture taken in run by run, then analysed as a whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where on the way of a flow the capture was taken, inferred from the packets themselves."""
 
 from __future__ import annotations

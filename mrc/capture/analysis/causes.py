@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Findings in the order to read them: each cause before what follows from it on the same path or QP."""
 
 from __future__ import annotations

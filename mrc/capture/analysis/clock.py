@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one check of a capture's times, before anything else reads them: missing, too coarse, or stepped back."""
 
 from __future__ import annotations

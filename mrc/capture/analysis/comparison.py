@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the endpoints' traces tell beside what the packets of a direction show.
 
 A transmission is the same one in both by PSN and EV, never by time (docs/trace.md: the two see a moment differently):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One sighting of each packet: the others, at other places or twice at one, are taken out before anything else.
 
 Two sightings are of one packet when all that no router changes is the same (`identity`). The first transmission of an

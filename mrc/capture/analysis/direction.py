@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """From one flow's packets to its figures."""
 
 from __future__ import annotations

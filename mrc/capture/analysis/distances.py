@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How far apart two sightings of one packet are: at one place, and from one place to another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The JSON document of an analysis; docs/analyze.md has its keys."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Losses of MRC that the capture does not settle: the packet may have arrived after all.
 
 A packet that comes after its retransmission is acknowledged all the same, and that answer shows that it was not lost.

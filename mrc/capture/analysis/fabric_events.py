@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was done to the fabric meanwhile: a lab's event log on the time line of a capture or a trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What became of each transmission: from the capture alone, so with the limits that docs/analyze.md names."""
 
 from __future__ import annotations

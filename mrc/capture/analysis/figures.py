@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The figures of an analysis, as they go into its JSON document: units are in the names, shares are of 1."""
 
 from __future__ import annotations

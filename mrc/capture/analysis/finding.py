@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One finding, and the words that findings share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a person should look at first, in plain words, most serious first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which packets belong together: the requests of one QP to its peer over all addresses, and what answers them.
 
 A request names only the responder's QPN, an answer only the requestor's; a QP has an address in every plane. So what

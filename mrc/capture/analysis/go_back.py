@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What became of each transmission of RC: by the order in which they were sent, and by the answers.
 
 A responder of RC drops what comes after a gap, so one loss makes the requestor repeat everything from there on. Of each

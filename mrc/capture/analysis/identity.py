@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which packets of a capture can be the same packet: a number from what no router changes."""
 
 from __future__ import annotations

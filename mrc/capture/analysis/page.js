@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-2-Clause
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);

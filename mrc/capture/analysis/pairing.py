@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How far apart two sightings of one RC packet are, where nothing in the packet tells the places apart.
 
 A packet of RC that is sent again is the same byte by byte. A requestor sends in order of PSN until it goes back, and

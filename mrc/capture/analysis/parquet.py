@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every packet of a capture as a row of a Parquet file, for people who bring their own tools (extra `parquet`).
 
 A field that a packet does not have is null. docs/analyze.md lists the columns.
@@ -73,7 +74,7 @@ class PacketTable:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise CallerError("Parquet files need pyarrow: pip install 'mrc[parquet]'") from None
+            raise CallerError("Parquet files need pyarrow: pip install 'softmrc[parquet]'") from None
         self._arrow, self._parquet = pyarrow, pyarrow.parquet
         self._ends = _Ends(profile)
         self._schema = self._make_schema()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Parts of a fabric that paths have in common, and the smallest that explains where packets were lost."""
 
 from __future__ import annotations

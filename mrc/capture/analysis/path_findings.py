@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Findings about the paths of one direction."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The requestor's EV table (behaviour.md, Paths) as far as packets betray it.
 
 What moves an EV is seen: marks, NACKs, retransmissions. A retransmission says what the requestor took for lost, whether

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets seen at one of two places only: where that was, and when the place near the requestor would have seen them.
 
 Of most packets of a merged capture both sightings are there, so how far apart the two are is known. A packet of which

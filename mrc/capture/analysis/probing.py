@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reliability probes and endpoint operations, and what answered them."""
 
 from __future__ import annotations

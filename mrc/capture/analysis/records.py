@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an analysis keeps of each packet: fixed rows of numbers, taken out of a run of columns at once.
 
 A capture is read run by run; of a request or answer some 80 bytes stay until the end, of its payload nothing.

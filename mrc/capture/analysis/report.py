@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One self-contained page: findings, QPs, and for each direction its figures and graphs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint's trace (docs/trace.md) reports of its QPs: figures as the endpoint took them, not inferred."""
 
 from __future__ import annotations

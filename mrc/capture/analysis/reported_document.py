@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A trace's figures as they go into the JSON document: units are in the names, times count from its first event."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which answer a request brought about, and how long after it that came."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How a requestor spent its time, and how long its messages took."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the graphs of a report show, thinned out so that a page of a million packets stays small.
 
 Lines are binned over the time of the direction; of points so many are kept, evenly. Numbers go as base64 of

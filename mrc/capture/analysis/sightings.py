@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The packets of one kind of a flow, sorted so that the sightings of one packet stand together."""
 
 from __future__ import annotations

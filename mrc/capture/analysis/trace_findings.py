@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What traces say that a person should look at: in themselves, and where they and the packets disagree."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A capture held to the protocol: `mrc dissect --check`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a check found: violations by requirement, counted, with the first packets of each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What one packet alone shows: reserved bits, lengths against opcodes, values that the protocol pins, the ICRC."""
 
 from __future__ import annotations

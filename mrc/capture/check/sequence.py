@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the packets of one QP say together: PSN order, MSN order, RETH continuity, retransmissions that own up to it.
 
 Paths reorder and captures lose, so nothing here depends on the order or the completeness of the capture: each packet is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A capture as columns: the way to go through millions of packets. `read_columns(stream, name)` yields `Columns`, one a
 run of up to some thousand packets; nothing of a run is kept when the next one comes, so memory is constant.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One run of packets as columns: what is known of each packet in arrays, its fields pulled out when asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The JSON objects of `mrc.capture.fields.packet_document`, as text, for many packets of one stack at a time.
 
 Packets of one stack differ in the values of their fields alone, so that one pattern makes them all. What has something

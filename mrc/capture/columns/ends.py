@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Source, destination and path of many packets, each of which is worked out once."""
 
 from __future__ import annotations

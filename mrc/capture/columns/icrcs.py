@@ -1,13 +1,14 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ICRC of many packets (wire.md section 9): what `mrc.capture.transport.icrc_ok` says of each."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from isal.isal_zlib import crc32
 
 from mrc.capture.columns.stacks import Stack
 from mrc.capture.frames import I64, U8, Frames, rows_at
+from mrc.wire.crc import crcs
 from mrc.wire.icrc import BTH_ICRC_MASK, ICRC_MASK, ICRC_SEED, IPV6_HEADER, IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK
 from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK
 from mrc.wire.opcodes import ICRC_LENGTH
@@ -43,8 +44,8 @@ def verdicts(frames: Frames, rows: I64, ip_at: int, mask: U8, icrc_at: I64) -> I
     heads = rows_at(frames.data, begin, covered) | mask
     stop = frames.start[rows] + icrc_at
     sent = rows_at(frames.data, stop, ICRC_LENGTH).view("<u4")[:, 0]
-    flat, flat_heads = frames.data.data, heads.reshape(-1).data
-    crc, seed = crc32, ICRC_SEED
-    spans = zip((begin + covered).tolist(), stop.tolist(), range(0, len(rows) * covered, covered), strict=True)
-    computed = [crc(flat[a:b], crc(flat_heads[h : h + covered], seed)) for a, b, h in spans]
-    return np.asarray(np.array(computed, np.uint32) == sent).astype(np.int8)
+    computed = np.full(len(rows), ICRC_SEED, np.uint32)
+    head: I64 = np.arange(len(rows), dtype=np.int64) * covered
+    crcs(heads.reshape(-1).data, head.data, (head + covered).data, computed.data)
+    crcs(frames.data.data, (begin + covered).data, stop.data, computed.data)
+    return np.asarray(computed == sent).astype(np.int8)

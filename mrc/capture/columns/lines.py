@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lines of `mrc.capture.summary.Summary`, for a run of packets at a time."""
 
 from __future__ import annotations

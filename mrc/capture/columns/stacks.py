@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which headers each packet of a run has and where: the walk of `mrc.capture.walk`, on many packets at once.
 
 Packets are sorted into groups that have the same headers at the same places, header by header. What the quick way does

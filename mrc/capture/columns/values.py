@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Values of one field of many headers, by the layouts of `mrc.wire.headers` and the profile's switches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What packets say, in the words of `mrc.capture.summary.info`, made for many packets of one stack at a time."""
 
 from __future__ import annotations

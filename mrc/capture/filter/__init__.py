@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Filters on any field of a packet: `Filter("bth.psn > 100 and seth.m == 1").chosen(columns)`. docs/dissect.md has the
 language for its users.
 

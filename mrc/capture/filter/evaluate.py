@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A filter over the columns of a run: which of its packets it lets through."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The language of filters: text to a tree, with errors that point at the place.
 
     expression  = both { "or" both }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The names a filter knows: every field of wire.md section 13, each layer, and what is known of a whole packet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Values in a filter: what a number, an address, a time or a word stands for in front of a field of some kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The Wireshark dissector: a Lua script whose tables are made from those of the codec.
 
 The Lua files hold what a dissector does; the opcodes, the headers' bits, the names of numbers and the switches of the

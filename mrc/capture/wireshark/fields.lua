@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- The protocol, its preferences, its fields and what it warns of.
 
 local PSNS = 2 ^ 24

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where Wireshark looks for a user's own scripts, and putting ours there."""
 
 from __future__ import annotations

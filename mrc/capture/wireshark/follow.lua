@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- What packets have to do with each other: streams, retransmissions, what acknowledges what
 --
 -- A request names only the responder's QPN, an answer only the requestor's; but a SACK and a NACK hold the low 16 bits

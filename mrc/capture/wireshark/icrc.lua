@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- The ICRC: CRC-32 with the Ethernet polynomial over the IP packet, variable fields set to ones
 
 local bitwise = bit32 or bit

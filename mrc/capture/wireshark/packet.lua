@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- One packet
 
 -- `sent` is how many bytes the packet had from the BTH on, `kept` how many of them the capture has.

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- What lies under the BTH: IP headers and UDP, in the frame, or in a reassembled datagram
 
 local ipv4_headers, ipv6_headers, udp_headers = Field.new("ip"), Field.new("ipv6"), Field.new("udp")

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- Which packets are ours
 
 local is_our_port = {}

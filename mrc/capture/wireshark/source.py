@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The text of the Lua dissector: generated tables, then the files of Lua beside this one."""
 
 from __future__ import annotations

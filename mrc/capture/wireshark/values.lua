@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- Values: what a header's fields are, and what else there is to say of them
 
 local function hexadecimal(range)

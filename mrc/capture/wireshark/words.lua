@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: BSD-2-Clause
 -- Words of the Info column. The functions of WORDS, which follow, are written from the table of `mrc dissect`.
 
 -- The phrases that hold, with spaces between.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The words of the Info column: the table of `mrc.wire.words` as functions of Lua.
 
 Fields that lie in more than 4 bytes are strings of hexadecimal digits there (values.lua): Lua's numbers do not hold

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl`: see and steer running endpoints. One module for each group of its commands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which endpoint is meant, and `mrc ctl list`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl events`: what changes at running endpoints, as it happens."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl ev`: the EVs of running endpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl metrics`."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import click
 
 from mrc.cli.common import interrupted, note
 from mrc.cli.listen import Listen
+from mrc.errors import CallerError
 
 _TURN_S = 3600.0
 
@@ -21,6 +23,7 @@ def metrics(listen: tuple[str, int] | None) -> None:
 
     Each scrape looks for endpoints anew and asks them, so nothing has to be started with them. Anyone who reaches the
     address may read. docs/control.md lists the metrics; docs/grafana/mrc.json is a dashboard for Grafana.
+    Needs the extra: pip install 'softmrc[metrics]'.
 
     \b
     Examples:
@@ -29,8 +32,11 @@ def metrics(listen: tuple[str, int] | None) -> None:
       mrc ctl metrics > /var/lib/prometheus/node-exporter/mrc.prom
     """
     from mrc.net.control.client import endpoints
-    from mrc.top.metrics import text
 
+    try:
+        from mrc.top.metrics import text
+    except ModuleNotFoundError:
+        raise CallerError("metrics need prometheus-client: pip install 'softmrc[metrics]'") from None
     if listen is None:
         click.echo(text(endpoints), nl=False)
         return

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl ports`: the ports of running endpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl probe`: reachability and round trip of EVs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc ctl profile`: the profiles of running endpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Rows of a table for people."""
 
 from __future__ import annotations

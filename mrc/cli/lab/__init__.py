@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc lab`: fabrics of network namespaces, from the command line. One module for each group of its commands."""
 
 from __future__ import annotations

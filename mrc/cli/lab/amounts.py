@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What impairs a direction of a link, as `mrc lab` shows it to people and as JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc lab up` is to build: a topology file, options, or both where they do not contradict each other."""
 
 from __future__ import annotations

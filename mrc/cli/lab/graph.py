@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc lab graph` and `mrc lab export`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A command and all that it starts, which ends with it, in the background or not."""
 
 from __future__ import annotations

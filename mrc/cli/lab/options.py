@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What every `mrc lab` command takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tables of `mrc lab status`."""
 
 from __future__ import annotations

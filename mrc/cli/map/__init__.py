@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc map`: what is wrong with a fabric, from probes that travel in loops."""
 
 from __future__ import annotations

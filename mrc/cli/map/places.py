@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where the parts of `mrc map` meet: files in the lab's own directory, which go with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim`: fabrics planned and simulated. One module for each of its commands."""
 
 from __future__ import annotations

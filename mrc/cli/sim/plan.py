@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim plan`: what a fabric for N hosts takes, on several planes and on one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim plot`: pictures from the Parquet files of a run or a sweep."""
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _results = click.Path(file_okay=False, path_type=Path)
 
 @click.group(cls=ErrorGroup)
 def plot() -> None:
-    """Draw results as SVG, PNG or PDF. Needs matplotlib and pyarrow (pip install 'mrc[plot,parquet]').
+    """Draw results as SVG, PNG or PDF. Needs matplotlib and pyarrow (pip install 'softmrc[plot,parquet]').
 
     \b
     Examples:

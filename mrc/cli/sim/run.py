@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim run`: one experiment, with its results as Parquet."""
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def run(
 
     FILE says the topology, links, workloads, failures and policies: docs/experiments.md, or `mrc sim schema`. What it
     names as Python (FILE.py:FUNCTION) is executed. A sweep in FILE is for `mrc sim sweep`; here it is not looked at.
-    Results need pyarrow (pip install 'mrc[parquet]'). The same experiment and seed give the same bytes. Several threads
-    have work where there are 512 hosts or more.
+    Results need pyarrow (pip install 'softmrc[parquet]'). The same experiment and seed give the same bytes. Several
+    threads have work where there are 512 hosts or more.
 
     The exit status is 1 where the run failed: then nothing is written. It is 1 as well where writes had failed or had
     not completed at the end: then the results are written all the same, and stderr has which writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `run` and `sweep` share: `--set KEY=VALUE`, and quantities as their lines show them."""
 
 from __future__ import annotations

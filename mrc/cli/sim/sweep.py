@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc sim sweep`: all cells of a grid, resumable, on this host or on Ray."""
 
 from __future__ import annotations

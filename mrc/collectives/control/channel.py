@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One end of a connection between two processes: the exchange's TLS and its messages, without a socket.
 
 As in `mrc.net.exchange`, the end that is dialled has a certificate made on the spot, whose fingerprint the other knows

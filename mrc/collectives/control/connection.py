@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the control keeps of each other process, and TCP as it uses it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control: messages between the processes of ranks beside their data, and its listeners."""
 
 from __future__ import annotations

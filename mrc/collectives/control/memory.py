@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control for ranks of one process: messages are calls."""
 
 from __future__ import annotations

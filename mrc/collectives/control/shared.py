@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One control for all groups on a device."""
 
 from __future__ import annotations

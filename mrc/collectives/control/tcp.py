@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control for ranks in separate processes: TCP connections to each other process on every plane, served by one
 thread.
 

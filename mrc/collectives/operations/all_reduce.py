@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """All-reduce: recursive doubling for short arrays, halving and doubling for longer ones, a ring for long ones.
 
 Every rank ends with the same bits. In a ring and in halving each value is reduced at one rank, in an order that rank

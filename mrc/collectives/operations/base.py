@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The base of all operations: streams to and from other ranks, and their common end."""
 
 from __future__ import annotations

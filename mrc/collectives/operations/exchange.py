@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Direct exchange between all pairs: all-gather, all-to-all, reduce-scatter, gather and scatter."""
 
 from __future__ import annotations

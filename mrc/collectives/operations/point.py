@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Point-to-point: sends and receives between two ranks, matched by tag and in order.
 
 The receiver begins: it grants its array. So no data arrives before its receive is posted; the sender waits.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Broadcast and reduce, by trees for short arrays and chains for long ones; the barrier."""
 
 from __future__ import annotations

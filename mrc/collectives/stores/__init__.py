@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where the ranks of a group leave what the others need to reach them.
 
 A store is anything with `set` and `get` (`Store`). What lies in it opens memory: a store is read by the ranks alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A store in a folder that all ranks see: one machine, or a file system they share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A store for ranks of one process: threads, or hosts in virtual time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The store as groups use it."""
 
 from __future__ import annotations

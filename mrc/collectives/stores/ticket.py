@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A store that one rank serves to the others, over TLS pinned by a ticket.
 
 The ticket is all the others need: where to connect, whose certificate to expect, the secret that admits. It travels

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What carries a packet: UDP in IP, in SRv6 mode in an outer IPv6 header (wire.md sections 1, 10, 11)."""
 
 from __future__ import annotations

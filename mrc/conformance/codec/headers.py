@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The headers and opcodes of MRC, and of what carries it, as wire.md sections 2 to 8 and 11 have them."""
 
 from __future__ import annotations

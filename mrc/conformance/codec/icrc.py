@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ICRC (wire.md section 9), with zlib over a masked copy of the packet."""
 
 from __future__ import annotations

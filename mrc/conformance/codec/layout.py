@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A header as the tables of wire.md give it: which bytes, which bits of the number they make, which field."""
 
 from __future__ import annotations

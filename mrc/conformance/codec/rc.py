@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The opcodes of plain RoCEv2 RC that the cases about it send or expect (IBTA volume 1, 9.2 and 9.3)."""
 
 from __future__ import annotations

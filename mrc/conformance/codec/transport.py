@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """From the BTH to the padding: layers to bytes and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The target's end of a case: this project's endpoint on its sockets, as `mrc recv` runs it, and what a tester may ask.
 
 The QPs have coarse timers unless the case is about those the endpoint has by itself: between the messages of a tester

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """This project's endpoint as a target whose QPs are agreed on by hand: it reads what the tester asks for and says what
 it has, as the operator of a NIC would."""
 

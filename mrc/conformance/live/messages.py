@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What tester and target tell each other beside the packets, as JSON: calls of `Session` and `TargetQp`, and answers.
 
 A value keeps its kind: bytes are compressed, and what has no JSON of its own is an object of one member that names it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The outer IPv6 header of the tester's packets in SRv6 mode: from its port, along a uSID list to the target."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A live target's EVs: its own ports on a real fabric, towards a tester somewhere else on it."""
 
 from __future__ import annotations

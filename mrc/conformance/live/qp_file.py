@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Queue pairs that two operators agreed on by hand, in a YAML file: read, written, and held to its published schema."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`mrc conformance serve`: a live target that does what a tester asks over the exchange, one tester at a time."""
 
 from __future__ import annotations

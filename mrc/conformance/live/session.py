@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tester's end of a case with a live target that messages control."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A port of the tester's in one plane: whole IP packets out, as they are made, and whole IP packets in, with the time
 they came.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An endpoint in its loop, with a count of what went in and out, and held back where a case asks for that."""
 
 from __future__ import annotations

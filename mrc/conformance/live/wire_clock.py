@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets of a case on real ports, in the real time of the tester's host."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A run and the catalogue as JSON documents."""
 
 from __future__ import annotations

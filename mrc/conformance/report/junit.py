@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A run as JUnit XML, a suite for each group."""
 
 from __future__ import annotations

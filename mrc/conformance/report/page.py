@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A run as one self-contained page: what failed first, every case with its script and its packets."""
 
 from __future__ import annotations

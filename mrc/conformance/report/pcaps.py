@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A pcap for each case."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tables of docs/conformance.md: mutants against cases, and the requirements without a case.
 
 Against every case a mutant takes as long as a whole run; as a rule it meets those of the groups (MRC-SACK, say) of the

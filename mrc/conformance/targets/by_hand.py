@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A live endpoint that nobody can talk to beside the packets: its QPs were agreed on by hand, in a file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An endpoint of this project's under test, whatever its transport: a session in virtual time, and one of its QPs."""
 
 from __future__ import annotations

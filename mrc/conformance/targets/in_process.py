@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """This project's endpoint as a target, in virtual time: no socket, no clock, the same every time."""
 
 from __future__ import annotations

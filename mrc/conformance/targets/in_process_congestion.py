@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The congestion controller of the endpoint as a case wants it: by name, with the numbers of the network it is for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where the in-process target's EVs lead: profile, place in the fabric, the outer header that its ports put on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A live endpoint across a real network, which a ticket of `mrc conformance serve` leads to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """From what --target says to a target."""
 
 from __future__ import annotations

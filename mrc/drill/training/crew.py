@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ranks of one transport, a process on each host, as the drill's script sees them."""
 
 from __future__ import annotations

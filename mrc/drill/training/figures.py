@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Figures of the jobs: who was first, whose step took how long, and whether the weights came out the same."""
 
 from __future__ import annotations

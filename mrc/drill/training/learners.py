@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Models and their data, as a rank uses them."""
 
 from __future__ import annotations

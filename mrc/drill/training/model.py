@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A small real model in numpy: a perceptron of a million parameters that learns to tell points of 64 kinds apart.
 
 The same seed gives the same bits on the same machine: data are drawn by seed, rank and step, and every value is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The job of one rank."""
 
 from __future__ import annotations

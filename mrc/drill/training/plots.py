@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two plots: how long each step took, and how many steps were done when."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One rank of the training jobs of one transport: `python -m mrc.drill.training.rank TRANSPORT MODEL` on a host.
 
 Each line on stdin is a RankPlan as JSON, and answered by two on stdout: `{"began_ns": ...}` when all ranks are there,

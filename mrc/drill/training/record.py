@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What was seen of one training job: when each of its steps ended, and what came out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How the ranks of a job sum their gradients: over MRC, or with torch's gloo over the kernel's TCP or MPTCP."""
 
 from __future__ import annotations

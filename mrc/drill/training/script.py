@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What happens in the drill: the same job over each transport, in fair weather and while the network breaks."""
 
 from __future__ import annotations

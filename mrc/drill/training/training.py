@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The drill itself: what is run, and what is expected of it."""
 
 from __future__ import annotations

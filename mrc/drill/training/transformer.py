@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A small transformer in PyTorch, of about a million parameters, that learns which symbol follows which.
 
 One thread computes, so the same seed gives the same bits on the same machine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Congestion control, pluggable: controllers by name, one for each destination."""
 
 from mrc.endpoint.congestion.base import (

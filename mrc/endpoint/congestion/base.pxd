@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 from mrc.endpoint.parts.flags cimport Away
 
 cdef long long _NO_SAMPLE

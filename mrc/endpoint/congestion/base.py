@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The interface of a congestion controller: bytes and signals in, a window out."""
 
 from __future__ import annotations

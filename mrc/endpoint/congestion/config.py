@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a controller is configured with: a frozen dataclass, its fields the settings that a CC profile may name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cdef class DelayAverage:
     cdef public long long value
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How the queueing delay is averaged: implementation-defined in NSCC, so a part one can replace."""
 
 from __future__ import annotations

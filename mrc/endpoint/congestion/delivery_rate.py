@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How fast a network delivers, measured by acknowledgements: a line rate where nobody configured one."""
 
 from __future__ import annotations

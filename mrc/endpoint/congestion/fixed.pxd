@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 from mrc.endpoint.congestion.base cimport CongestionController
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A window that stays as it is: enough where nothing queues for long but the receiving process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NSCC, network-signalled congestion control (nscc.md): two signals move a window, ECN and queueing delay.
 
 Names are those of the specification's pseudocode. Windows and counts are bytes of nominal packet size, `inc` is bytes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NSCC's parameters: what is configured, and what follows from line rate and base RTT (nscc.md, Defaults)."""
 
 from __future__ import annotations

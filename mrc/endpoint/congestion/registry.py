@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Congestion controllers by name, each with its configuration."""
 
 from __future__ import annotations

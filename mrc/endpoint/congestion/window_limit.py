@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether the window is what limits a sender, or the sender itself: too little to send, too slow, no path."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The minimum of what was seen lately, for a base RTT that may rise again."""
 
 from __future__ import annotations

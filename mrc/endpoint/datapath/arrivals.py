@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What comes for one QP: whether it is the peer's, and which half of the QP it is for."""
 
 from __future__ import annotations

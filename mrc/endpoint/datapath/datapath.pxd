@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.doorbells cimport Doorbells

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint does with packets: takes them in, runs timers, lets its QPs send in turn.
 
 Nothing here needs Python, but for what it hands over: work that has ended, and what belongs to no QP.

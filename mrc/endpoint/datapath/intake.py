@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where packets come in: each is checked, then handed to the QP or the node operation it is for."""
 
 from __future__ import annotations

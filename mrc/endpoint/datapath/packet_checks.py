@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a packet must be before a QP sees it: whole, of a known opcode, its ICRC right (wire.md sections 2, 3, 9).
 
 `TransportTerms` are what differs between MRC and plain RC.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which packets are the peer's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a QP does with packets: its two halves, in their turns and at their times. Its life is `mrc.endpoint.qp`'s."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The QPs of one endpoint by QPN and by slot, as code without the interpreter finds them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not.
 
 QPs are named by their slots in the endpoint's table, controllers by numbers given here.

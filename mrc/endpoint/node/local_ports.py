@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which local ports are in use: those with a link, not set down by the controller, with an MTU for the QPs' packets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.parts.draws cimport Draws
 from mrc.endpoint.paths.reverse cimport ReverseEvs

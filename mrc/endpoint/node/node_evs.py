@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The EVs towards one peer node as endpoint operations take them: which EV a packet gets, and how it begins."""
 
 from __future__ import annotations

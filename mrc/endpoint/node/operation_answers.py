@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Answers to endpoint requests of peer nodes, in the control class (wire.md section 8)."""
 
 from __future__ import annotations

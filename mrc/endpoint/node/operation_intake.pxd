@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.node.operation_answers cimport OperationAnswers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What comes for DQP 2: judged, and answered where it is an EV probe. Port status and responses are for Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How much of what comes for DQP 2 is looked at: from each address no more of a kind than its rate allows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations, node to node on DQP 2: EV probes and port status updates (wire.md section 8).
 
 An EV probe measures one EV, for a controller or to learn reverse EVs. A port status update lists our ports that are up

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer node as all QPs of an endpoint towards it see it: its addresses, the EVs that reach it, its port status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What peer nodes say of their ports: port status updates, and when not to believe them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.node.operation_rates cimport OperationRates

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The peer nodes of one endpoint by their addresses, as code without the interpreter finds who sent a packet."""
 
 from __future__ import annotations

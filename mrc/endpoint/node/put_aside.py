@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Port status updates and responses of peer nodes that came while Python was away: they wait for it."""
 
 from __future__ import annotations

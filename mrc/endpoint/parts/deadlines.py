@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When something wants to be looked at next, in ns of the endpoint's clock."""
 
 from __future__ import annotations

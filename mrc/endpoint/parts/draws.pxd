@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 
 cdef unsigned long long _MASK, _GAMMA, _FIRST, _SECOND, _LOW, _RANGE

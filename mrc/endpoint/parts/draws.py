@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # cython: overflowcheck=False
 # Its numbers wrap at 2**64, in a build with checks too.
 """Pseudo-random numbers for compiled code: SplitMix64 (Steele, Lea, Flood 2014), the same interpreted and compiled."""

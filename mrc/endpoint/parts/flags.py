@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Flags that one part sets and another looks at without the interpreter."""
 
 from __future__ import annotations

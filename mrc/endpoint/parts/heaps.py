@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A heap of numbers: what is due first comes out first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # What compiled modules use in place of interpreter.py.
 cdef extern from *:
     """

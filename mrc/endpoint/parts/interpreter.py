@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The interpreter's lock, given up and taken back around what needs none.
 
 Interpreted these functions do nothing; compiled modules call those of interpreter.pxd by the same names.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Columns of signed 64-bit numbers, as compiled code reads and writes them without the interpreter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A bound on what others can make this endpoint do: so many at once, and so many a second after that."""
 
 from __future__ import annotations

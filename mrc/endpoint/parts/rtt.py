@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Round-trip time, estimated as RFC 6298 does, in integer nanoseconds.
 
 One step a round trip: the samples of one round trip resemble each other, and a step for every SACK would make the

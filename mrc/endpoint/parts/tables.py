@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A table of numbers: rows that are found by their first one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """From an EV to the bytes that make a packet take that path."""
 
 from __future__ import annotations

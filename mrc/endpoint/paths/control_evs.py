@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs control packets get (behaviour.md, Reverse EVs): known good ones, and successive ones alternate planes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV state changes for controllers: queues that never block, with a count of what each dropped (api.md)."""
 
 from __future__ import annotations

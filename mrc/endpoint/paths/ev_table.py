@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is known of each EV of one QP, and which EVs lie on one plane: columns of numbers, for compiled code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV formats: how the network reads an EV (wire.md section 10; api.md, Controller)."""
 
 from __future__ import annotations

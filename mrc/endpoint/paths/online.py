@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The profiles that QPs of an endpoint may name, and what the controller denied (api.md, Controller)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.paths.port_set cimport PortSet
 from mrc.endpoint.paths.control_evs cimport ControlEvs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The EVs of one QP: it alone decides which EV a packet of data gets (behaviour.md, Paths).
 
 The profile's EVs are numbered 0 .. n-1 (an *index*); per-EV state lies in arrays over that index. Active EVs are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A set of local ports that code without the interpreter looks at for each packet: those that are full, or down."""
 
 from __future__ import annotations

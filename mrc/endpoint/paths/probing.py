@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Probes that bring a bad EV back (behaviour.md, Probing).
 
 The first probe goes out one path timer after the EV went bad; while they fail they come 10 ms apart, doubling to

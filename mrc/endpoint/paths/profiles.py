@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV profiles: which EVs a QP uses (api.md, Controller; behaviour.md, Paths)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 
 cdef long long _UNKNOWN, _LOST

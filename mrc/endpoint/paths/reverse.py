@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reverse EVs: which EVs towards one peer node are known to work, so that control packets can take them.
 
 An EV is known good once the peer has answered what was sent on it, and until something sent on it since is lost.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The active EVs and the pseudo-random order in which they take turns (behaviour.md, Paths)."""
 
 from __future__ import annotations

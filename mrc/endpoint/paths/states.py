@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The life of an EV as a table (behaviour.md, Paths)."""
 
 from __future__ import annotations

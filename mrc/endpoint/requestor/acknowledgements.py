@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What SACKs and ACKs say about what was sent: arrivals, round trips, retransmissions that were not needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which packet of data leaves next, and on which EV: what was lost, oldest first, then new data in post order."""
 
 from __future__ import annotations

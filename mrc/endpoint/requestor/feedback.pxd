@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.requestor.acknowledgements cimport Acknowledgements
 from mrc.endpoint.congestion.base cimport CongestionController

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What comes back to a requestor, SACKs, ACKs, NACKs and NAKs, and its timers, which run while nothing does."""
 
 from __future__ import annotations

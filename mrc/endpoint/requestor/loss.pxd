@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.parts.rtt cimport RttEstimator
 from mrc.endpoint.requestor.sent cimport SentPackets

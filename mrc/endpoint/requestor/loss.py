@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a transmission is lost (behaviour.md, Loss): by a hole, or by its path timer. NACKs report losses directly."""
 
 from __future__ import annotations

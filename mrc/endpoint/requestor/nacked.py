@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a requestor does about each kind of NACK (wire.md section 7), and the PSNs that wait because of one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reliability probes a requestor sends: one to find a lost tail, others to bring bad EVs back (wire.md section 8)."""
 
 from __future__ import annotations

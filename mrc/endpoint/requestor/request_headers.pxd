@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.requestor.send_queue cimport SendQueue
 from mrc.wire cimport octets

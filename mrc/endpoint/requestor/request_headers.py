@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The headers of requests, from the BTH on, written into the rows of a batch (wire.md sections 3 and 4).
 
 Posted writes are cut into packets here. Nothing of a packet is kept: to be sent again it is written anew.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.completion_ring cimport CompletionRing
 from mrc.endpoint.congestion.base cimport CongestionController

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The requestor: turns posted work into packets and acknowledgements into completions (behaviour.md, Requestor)."""
 
 from __future__ import annotations

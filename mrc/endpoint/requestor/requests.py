@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where requests leave: each packet of posted writes into a row of a batch, the first time and again."""
 
 from __future__ import annotations

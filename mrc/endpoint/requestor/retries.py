@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The local ACK timeout and the retry budget: what gives up at last (behaviour.md, Retry budget)."""
 
 from __future__ import annotations

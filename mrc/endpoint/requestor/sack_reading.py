@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A SACK as a requestor reads it."""
 
 from __future__ import annotations

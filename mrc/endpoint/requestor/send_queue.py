@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Work in post order: the writes not wholly sent, those not wholly acknowledged, and the numbers they go under."""
 
 from __future__ import annotations

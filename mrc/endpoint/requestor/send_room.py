@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether data may leave now: what the peer, the congestion window, the paths and our own records have room for."""
 
 from __future__ import annotations

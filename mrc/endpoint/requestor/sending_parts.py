@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the parts of one requestor share: its work, its packets in the network, and what judges them."""
 
 from __future__ import annotations

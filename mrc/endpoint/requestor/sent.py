@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the requestor remembers of what it sent.
 
 Two groups of rings. By PSN: the state of each sequence number. By transmission: each time a PSN went out, in

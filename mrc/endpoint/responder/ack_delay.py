@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a transport ACK may wait: a SACK that goes at once says as much (behaviour.md, Transport ACK)."""
 
 from __future__ import annotations

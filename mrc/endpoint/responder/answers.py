@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What SACKs and NACKs have in common: what caused them, the timestamp they reflect, how they wait and are framed."""
 
 from __future__ import annotations

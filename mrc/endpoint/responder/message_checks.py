@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether the packets of a message agree with each other (behaviour.md, Responder: "contradicts").
 
 Packets come in any order. Each has its message's length, and with its VA where the message lies: DMALen, and VA less

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.responder.answers cimport Answer, ControlPackets, PendingAnswers
 from mrc.endpoint.counters cimport Counters

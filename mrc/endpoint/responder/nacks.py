@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where NACKs are made (wire.md section 7)."""
 
 from __future__ import annotations

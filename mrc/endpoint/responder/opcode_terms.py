@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the responder asks of a request's opcode, as tables of bytes by opcode: 1 where it holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a node can hold of what its peers send, shared among the QPs that receive (behaviour.md, Responder; all C).
 
 Two signals of the protocol bound it. The window of a dynamic MPR keeps all peers together below what the receive

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How far past cack_psn the peer may send, and the window that SACKs advertise (behaviour.md, Dynamic MPR)."""
 
 from __future__ import annotations

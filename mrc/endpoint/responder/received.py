@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the responder remembers of what it received: one bit a PSN, in a ring."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Posted receives, and the writes with immediate that consume them in RQMSN order (behaviour.md, Responder)."""
 
 from __future__ import annotations

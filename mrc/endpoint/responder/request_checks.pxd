@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.memory cimport MemoryTable
 from mrc.endpoint.refusals cimport Refusal

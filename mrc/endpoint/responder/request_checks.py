@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a request may do: its length, its R_Key and its range, checked before anything is written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 
 cdef int _NOTHING, _NO_BITMAP, _NO_PKT_BUFFER, _NO_RESOURCE

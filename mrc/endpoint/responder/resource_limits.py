@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which new packets there is room for: NO_BITMAP, NO_PKT_BUFFER, NO_RESOURCE (wire.md section 7)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.endpoint.responder.ack_delay cimport AckDelay
 from mrc.endpoint.responder.answers cimport Answer, ControlPackets, Reflector

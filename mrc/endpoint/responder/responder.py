@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The responder: tracks PSNs, places payload, answers (behaviour.md, Responder)."""
 
 from __future__ import annotations

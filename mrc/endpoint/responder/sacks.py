@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where SACKs are made: what triggers one, what it says, and which way it goes (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The shapes that a fabric can have, found by name: the file `clos.py` here is the shape `clos`, its `SHAPE` the class.
 
 The schema of topology files (mrc/fabric/topology.schema.json) lists the same names under `shape`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Leaves and spines: in each plane every leaf has a link to every spine, and every path passes one spine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A ring of leaves: in each plane every leaf has a link to the next one, and packets go around it either way.
 
 Uplink 0 of a leaf leads clockwise, to the leaf of the next higher number, uplink 1 counter-clockwise. A path names

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lab's eBPF programs, at the sending end of a link and at a fast fabric's ports: source, object, loader."""
 
 from mrc.lab.bpf.libbpf import EbpfRefused

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The few calls of libbpf that the lab needs, through ctypes: load an object, find what is loaded, read and write maps.
 
 libbpf.so.1 comes with iproute2 on Debian. Every function returns open descriptors the caller has to close, and raises

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
  * The sending end of a link (TC egress): decides for each packet whether it waits, is marked, trimmed or dropped, and
  * now and then duplicates one or turns a bit over. Compiled by tools/build-bpf into link.o, loaded by mrc.lab.bpf.
@@ -375,4 +375,4 @@ int link(struct __sk_buff *skb)
 	return failed ? TC_ACT_SHOT : TC_ACT_OK;
 }
 
-char licence[] SEC("license") = "GPL";
+char licence[] SEC("license") = "Dual BSD/GPL";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The program of a fast fabric's switch ports: one for the whole fabric, and what it knows of each port.
 
 The tc filters of the ports hold it, and with it the map; both go with the last of them. Another process finds it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The program of one direction of a link: its settings, which may change while packets pass, and its counters.
 
 Each direction has a copy of its own, held by the tc filter it hangs on and by nothing else: it goes when the filter,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One packet through a link program, without a link (BPF_PROG_TEST_RUN): what comes out, and what it costs."""
 
 from __future__ import annotations

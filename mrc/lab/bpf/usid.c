@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
  * A port of a switch in a fast fabric (TC ingress): takes the switch's uSID off the destination and hands the packet to
  * the next link at once, without the kernel's way through routing and a queue for each hop. Compiled by tools/build-bpf
@@ -181,4 +181,4 @@ int usid(struct __sk_buff *skb)
 	return bpf_redirect_peer(index, 0);
 }
 
-char licence[] SEC("license") = "GPL";
+char licence[] SEC("license") = "Dual BSD/GPL";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What can be wrong with a link: rate and queue, marks, trims, loss, duplicates, corruption, in each direction."""
 
 from mrc.lab.bpf import EbpfRefused, LinkCounters

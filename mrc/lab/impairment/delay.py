@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The delay of one direction of a link: a filter, a tap and the relay process behind it (mrc.lab.impairment.relay).
 
 The tap's alias says what the delay is, so any process reads it from the kernel; the tap ends with its process.

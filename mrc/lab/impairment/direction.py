@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One direction of one link: what is wrong with it, changed while traffic runs and read back from the kernel.
 
 At the sending end: the queue (a token bucket and what is below it) and in front of it the eBPF program. At the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Random loss on what arrives at one end of a link, through nftables over netlink.
 
 Each end that loses gets one table of its own in its namespace, `mrc-loss-INTERFACE`, family netdev, with one chain at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The process that holds the frames of one direction of a link, and sends each on when its time has come.
 
 A tc filter at the sending interface redirects what leaves there to a tap of this process. The process sends each frame

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Traffic-control messages: the queueing disciplines and the filter of an interface, as bytes and back from them.
 
 Attributes and structures are those of linux/rtnetlink.h, pkt_sched.h and pkt_cls.h.

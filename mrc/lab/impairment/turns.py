@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Changes to one lab's impairments come one after the other, from whichever thread or process.
 
 Each reads what is there, changes some of it and writes it back: two at once would lose what one of them wrote.

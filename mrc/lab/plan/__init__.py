@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a fabric's shape means for each namespace: settings, interfaces, addresses, neighbours, routes, rules.
 
 A pure function of `Shape`: no kernel, no netlink, nothing to clean up. The builder applies a plan once, and

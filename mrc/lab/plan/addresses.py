@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The lab's numbers: MACs, link-local addresses, prefixes of uSIDs, names of interfaces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Routes, rules and kernel settings by forwarding mode: how a switch finds a packet's next hop.
 
 Plain IPv6 is there in every mode, for TCP and the exchange of tickets: as the shape has it (with spines: to another

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a plan consists of: a namespace's settings, interfaces, routes and rules, as plain values."""
 
 from __future__ import annotations

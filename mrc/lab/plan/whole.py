@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The plan of a whole fabric, and what each host must know of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The local socket on which a running endpoint can be seen and steered, and the way to it (docs/control.md)."""
 
 from __future__ import annotations

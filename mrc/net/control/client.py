@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The client's side of a control socket, and finding the endpoints that run here."""
 
 from __future__ import annotations

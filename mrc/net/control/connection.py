@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One client's connection to a control socket. ControlServer imports it, and all that answers requests, when needed."""
 
 from __future__ import annotations

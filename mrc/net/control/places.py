@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where control sockets are: one file `PID.sock` for each endpoint, in a directory of its user's."""
 
 from __future__ import annotations

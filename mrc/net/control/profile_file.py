@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Profile files: YAML with EV formats, EV profiles and CC profiles (docs/control.md, Profile files)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The control socket of a running endpoint, served between two turns of its loop: no thread, nothing that blocks.
 
 What a client can cost is bounded: so many clients, so long a request, so many bytes that wait to be read by it; one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The shape of each answer and event of a control socket (docs/control.md, Requests): what the commands count on.
 
 A shape is a type, a list with the shape of every item, an object with the shape of its members, or a tuple of

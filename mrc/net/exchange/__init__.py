@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The out-of-band exchange of queue pair parameters: TLS 1.3 over TCP, pinned by a ticket.
 
 MRC has no in-band handshake (wire.md section 2): what two endpoints must know of each other before the first write,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whole messages over one TLS connection, with a time limit on each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The sender's side: one session with a receiver, whatever happens to the paths between them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every time and limit of the out-of-band exchange."""
 
 from __future__ import annotations

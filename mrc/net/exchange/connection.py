@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One connection at the server, from its TLS handshake to its end, in a thread of its own."""
 
 from __future__ import annotations

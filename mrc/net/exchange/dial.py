@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reaching a host at whichever of its addresses answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The messages of the out-of-band exchange: what they hold, their bytes, and the proof of the secret.
 
 A frame is a 32-bit big-endian length and that many bytes of JSON, one object. In order of appearance:

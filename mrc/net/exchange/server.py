@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The receiver's side: listen, make the ticket, give each connection a thread."""
 
 from __future__ import annotations

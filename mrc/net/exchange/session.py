@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The server's memory of its clients: which requests of a session were executed, and whether the client is still there.
 
 A session outlives its connections. That is what makes a request that is sent again over another plane safe: it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """TLS 1.3 with a certificate made on the spot and known by its fingerprint alone."""
 
 from __future__ import annotations

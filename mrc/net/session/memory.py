@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Memory that is free in this process, and not yet the system's again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """QPs of a session: made, described in the exchange's messages, and connected."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A server for those who hold its ticket: what `mrc recv`, `mrc bench serve` and `mrc conformance serve` share."""
 
 from __future__ import annotations

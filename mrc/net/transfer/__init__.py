@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files over MRC: `Receiver` takes them in, `send_files` sends them."""
 
 from __future__ import annotations

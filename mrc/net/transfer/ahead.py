@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is read ahead in a thread of its own, while what was read before is sent."""
 
 from __future__ import annotations

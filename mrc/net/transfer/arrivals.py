@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The files of one sender that are on their way: each part opened to writes in turn, summed, and named when whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What one sender may take of a receiver, so that there is something left for the others (docs/security.md)."""
 
 from __future__ import annotations

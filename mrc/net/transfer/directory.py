@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The directory that files arrive in. Nothing is made, opened or named outside of it."""
 
 from __future__ import annotations

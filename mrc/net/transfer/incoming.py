@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files that appear under their name only when whole, and never outside their directory."""
 
 from __future__ import annotations

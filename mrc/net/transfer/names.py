@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of files as they travel between the ends: a list of plain names, the directories first."""
 
 from __future__ import annotations

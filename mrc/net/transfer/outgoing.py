@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Files to send: mapped, watched for changes, and read only where they hold data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A pack of small files at the receiver: looked up, written to memory by the sender, put on disk and named."""
 
 from __future__ import annotations

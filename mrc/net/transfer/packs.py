@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Small files travel many at a time: a pack is announced, written and committed by two requests.
 
 A request and its answer take a round trip through both processes, and a file alone takes three. What is small enough

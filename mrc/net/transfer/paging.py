@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Keeps of a mapped file in memory what is being worked on: paged in ahead of the work, let go of behind it.
 
 As registering memory with a NIC does, page faults are taken before packets wait for them; but only a stretch at a time,

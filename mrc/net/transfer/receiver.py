@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The receiving side of `mrc recv`: sessions over the out-of-band exchange, files through the endpoint."""
 
 from __future__ import annotations

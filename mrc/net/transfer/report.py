@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How a transfer went, for people and for `--json`."""
 
 from __future__ import annotations

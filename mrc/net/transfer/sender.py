@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The sending side of `mrc send`: files cut into writes, spread over QPs, summed at both ends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What can be sent: regular files, and those that the kernel makes up while they are read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Standard input as something to send, standard output as somewhere to receive to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """SHA-256 of files, read piece by piece."""
 
 from __future__ import annotations

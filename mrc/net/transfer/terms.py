@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What both ends of a transfer take for granted: the exchange's feature, and the QPs that files are written over."""
 
 from __future__ import annotations

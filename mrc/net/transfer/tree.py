@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What `mrc send` was asked to send: files, the directories they are in, and standard input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Conformance of plain RoCEv2 RC, `mrc conformance run --transport rc`: docs/requirements-rc.md as cases.
 
 Bench, expectations and reports are those of MRC; `bench` takes from MRC's packets what RC does not have. The tester's

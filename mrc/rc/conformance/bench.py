@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The tester's side of an RC connection: MRC's bench, whose packets lose what RC does not have.
 
 MRC is a superset of RC: its opcodes are RC's with the two upper bits set, its headers RC's with a METH, and an RETH in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cases about RC: where they are registered, and the requirements they are about."""
 
 from __future__ import annotations

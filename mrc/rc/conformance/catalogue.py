@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """All cases about RC, those of the requirements that have none, and the control case of its runs."""
 
 from __future__ import annotations

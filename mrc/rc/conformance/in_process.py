@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """This project's RC endpoint in virtual time."""
 
 from __future__ import annotations

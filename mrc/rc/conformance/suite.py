@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The suite of plain RC, `mrc conformance --transport rc`."""
 
 from __future__ import annotations

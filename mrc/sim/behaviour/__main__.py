@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """`tools/behaviour`: run experiments, print their figures, exit 1 when one misses its bar."""
 
 from __future__ import annotations

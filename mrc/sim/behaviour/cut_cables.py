@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cables between switches that go down under load: how long data goes on being sent for them."""
 
 from __future__ import annotations

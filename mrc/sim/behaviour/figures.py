@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an experiment hands back: a table of figures and what came of the bars they are held against."""
 
 from __future__ import annotations

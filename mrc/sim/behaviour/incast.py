@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Seven senders to one receiver, and a flow past them that shares everything with them but the last hop."""
 
 from __future__ import annotations

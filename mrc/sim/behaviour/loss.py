@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Goodput over random loss on every path: selective retransmission and spraying against go-back-N on one path."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One path of many loses a fifth of its packets: how long does it carry data after the first loss was noticed?"""
 
 from __future__ import annotations

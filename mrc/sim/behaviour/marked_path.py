@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One path of many is busy with other traffic and marked: the sender goes round it, and sends nothing twice."""
 
 from __future__ import annotations

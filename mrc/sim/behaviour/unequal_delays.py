@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Paths whose delays differ by a factor of four: how often does the sender take late for lost?"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Clusters in virtual time: the endpoint itself on every host, a fabric made of columns, from two hosts to 131,072.
 
     setup = Setup(Topology(hosts=16, planes=2, hosts_per_leaf=4, spines=4), flows=permutation)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a machine wants of Python, once for each flow or operation, never for a packet."""
 
 from __future__ import annotations

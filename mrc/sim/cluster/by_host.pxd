@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # What compiled modules use in place of by_host.py.
 from mrc.endpoint.datapath.datapath cimport Datapath
 from mrc.endpoint.datapath.qp_datapath cimport QpDatapath

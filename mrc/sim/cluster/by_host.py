@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints by number, for code that has no interpreter: as mrc.endpoint.by_handle, for a whole endpoint.
 
 Interpreted these functions run; compiled modules call those of by_host.pxd by the same names, where a handle is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Flows that wait for each other in a circle: none of them would ever start."""
 
 from __future__ import annotations

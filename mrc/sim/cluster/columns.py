@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Columns of whole numbers that take memory where they are touched, and not before."""
 
 from __future__ import annotations

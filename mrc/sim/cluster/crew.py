@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Threads that compute shards side by side, one window after another."""
 
 from __future__ import annotations

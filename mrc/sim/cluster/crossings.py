@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets on their way from one shard of a cluster to others (mrc.sim.cluster.sharding).
 
 They are put here while shards compute apart, and taken when all have come to the same time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is known of each direction of each cable, in columns that all shards share. A direction belongs to one of them.
 
 What is configured differs between the kinds of directions: from a host, to a host, between switches.

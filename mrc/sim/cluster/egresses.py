@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # cython: overflowcheck=False
 # The numbers that chance is drawn from wrap at 2**64, in a build with checks too.
 """The egress queue before each direction of a shard's cables: columns of numbers, no object for any of them.

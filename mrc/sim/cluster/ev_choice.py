@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs a QP gets: some of the ways to its peer, or all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What happens when: a place for each nanosecond of the near future, and in it the events of that time in order.
 
 An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,

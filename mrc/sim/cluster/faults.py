@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Failures of cables, switches and planes as they happen to the directions of cables and to the hosts' ports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a machine knows of each host and each QP, in columns that all shards share. A host belongs to one of them."""
 
 from __future__ import annotations

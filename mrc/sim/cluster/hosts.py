@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The endpoints of a cluster, on the hosts that have something to do, and a QP at both ends of each pair of hosts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What every run obeys, checked before anything of it is reported: time, rates, conservation, sums that must agree.
 
 None of it is computed as the simulation computes it: it follows from the setup, from the totals, and from times alone.

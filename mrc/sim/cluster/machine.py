@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Virtual time of a shard: events in their order, and what each does. It goes on without the interpreter.
 
 A packet that comes to its host waits until all events before that have happened, as do those that come in the same

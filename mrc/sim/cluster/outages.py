@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Directions of cables between switches that were down: when QPs found it out, and when the last data left for them.
 
 It costs what failures cost: without one that takes a cable between switches down, nothing is watched.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What came of a simulated cluster: columns of numpy, and the sums that must agree."""
 
 from __future__ import annotations

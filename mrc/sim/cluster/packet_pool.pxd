@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 
 cdef Py_ssize_t _NEXT, _WIDTH

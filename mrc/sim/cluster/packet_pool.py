@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The packets under way: of each its headers as they were sent, and a row of numbers that the fabric goes by."""
 
 from __future__ import annotations

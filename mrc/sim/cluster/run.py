@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The one entry: a setup in, an outcome out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a cluster is simulated from: its topology, links, flows, failures and policies.
 
 Everything a person chooses is a frozen record, everything there are many of is a column of numpy. Validation raises

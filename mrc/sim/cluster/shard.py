@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One shard: a machine with its packets, events and queues, from one window to the next."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A cluster in parts that are computed side by side: each has some hosts, and the cables and queues above them.
 
 The lower end of a cable says whose both its directions are. So a packet changes shards once at most, on the cable up to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 cimport cython
 from mrc.sim.cluster.packet_pool cimport PacketPool
 

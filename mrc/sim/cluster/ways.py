@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which direction of which cable a packet leaves a switch by: worked out from numbers, there is no table.
 
 The EV spells the plane and the uplink, as in the lab (mrc.wire.usid): the source host's EV alone decides the way.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Flows: when each may start, which writes it is, and what became of it."""
 
 from __future__ import annotations

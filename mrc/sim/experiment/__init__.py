@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Experiments: files that say what is simulated, and what `mrc.sim.cluster` makes of them.
 
     experiment = ExperimentFile.read("incast.yaml").experiment()

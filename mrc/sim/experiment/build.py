@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a file describes, as a setup that can be simulated."""
 
 from __future__ import annotations

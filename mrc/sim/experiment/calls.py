@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Functions and classes that an experiment names: `FILE.py:NAME` beside it, or `MODULE:NAME`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What happens to the fabric, from the file's words to the columns of a simulation."""
 
 from __future__ import annotations

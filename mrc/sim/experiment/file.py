@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Experiment files: YAML held to a published schema, then to what can be simulated.
 
 Every error says file, line, column, key and what would be right, in one line:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The cells of a sweep: each combination of grid, cases and seeds, as an experiment of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The workloads of a file as flows between hosts: each is placed, then made by its kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What links are like, as the file says it."""
 
 from __future__ import annotations

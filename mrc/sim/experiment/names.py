@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of links, switches and planes in a cluster's topology, and the numbers that stand for them.
 
 Hosts are h0, h1, ...; leaves p0l0 (plane 0, leaf 0); spines p0s0, in three tiers counted from pod to pod; core switches

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which hosts a job runs on: it names them, and may share them with others, or takes free ones by a policy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How endpoints behave, as the file says it: fields of their configuration by name, classes of the user's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where a file says what is wrong: errors of the code, put at the key they are about."""
 
 from __future__ import annotations

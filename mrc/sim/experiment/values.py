@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Quantities of an experiment file in the units of the code. The schema has made sure of their form."""
 
 from __future__ import annotations

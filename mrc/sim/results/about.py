@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What results say they are: model, version, seed, the range in which the model was validated, and the experiment."""
 
 from __future__ import annotations

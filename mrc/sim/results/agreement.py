@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whether the files of a run say what the run did: they are read back before they are written to a disk."""
 
 from __future__ import annotations

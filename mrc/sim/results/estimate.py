@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a run will take, before it starts: packets, their hops, time and memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """One experiment from its file to the content of its Parquet files: in this process or in another one's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Figures of one outcome: the row it has in a sweep, and what `mrc sim run` prints."""
 
 from __future__ import annotations

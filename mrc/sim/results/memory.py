@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How much memory a process may take: of the machine, of its control group, of its own limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables as Parquet files (extra `parquet`): the same tables give the same bytes."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise CallerError("results are Parquet files, which need pyarrow: pip install 'mrc[parquet]'") from None
+        raise CallerError("results are Parquet files, which need pyarrow: pip install 'softmrc[parquet]'") from None
     return pyarrow
 
 

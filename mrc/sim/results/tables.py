@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The outcome of an experiment as tables with names for people: what its Parquet files have.
 
 Times are in ns, -1 in the simulator's columns is null here. docs/experiments.md lists the columns.

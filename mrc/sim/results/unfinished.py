@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes that a run left undone: which, and when the run ended. They are a result, and no success."""
 
 from __future__ import annotations

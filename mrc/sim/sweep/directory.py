@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where a sweep keeps its cells: a directory each, whole or not there. What is there is not simulated again.
 
 SWEEP/sweep.json            the cells, in order

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cells on a Ray cluster (extra `ray`). Ray runs a cell again whose process or node has gone.
 
 docs/experiments.md says how to start a cluster that only its owner can use.
@@ -30,7 +31,7 @@ def run_on_ray(tasks: Sequence[Task], address: str) -> Iterator[Finished]:
     try:
         import ray
     except ImportError:
-        raise CallerError("--ray needs Ray: pip install 'mrc[ray]'") from None
+        raise CallerError("--ray needs Ray: pip install 'softmrc[ray]'") from None
     # Ray says on stdout what happens to its nodes, where nothing but results belong.
     with contextlib.redirect_stdout(sys.stderr):
         try:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cells on processes of this host. One that dies is replaced, and its cell runs again."""
 
 from __future__ import annotations

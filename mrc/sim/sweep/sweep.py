@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A sweep from its file to its summary: cells that are missing are simulated, each is kept as it is done."""
 
 from __future__ import annotations

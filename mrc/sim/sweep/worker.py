@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A process that simulates one cell after another: `python -m mrc.sim.sweep.worker`, started by a sweep.
 
 Jobs come on stdin and results go to stdout, each a line of JSON; the files of a result follow its line as they are.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Every function with nothing, with what is destroyed and with what is something else: an errno, and never a crash. */
 #include "pair.h"
 

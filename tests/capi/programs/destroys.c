@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* 64 QPs that are destroyed in the middle of the peer's messages, one after the other: not half a second for each. */
 #include "pair.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A completion channel: an event for what was armed, and none for what was not. */
 #include "pair.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Children that are forked under traffic: what they do is refused, and none hangs. The parent goes on and exits openly. */
 #include "pair.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls of a verbs shim with every structure full of garbage but for what its mask names: no crash, no wrong state. */
 #include "pair.h"
 

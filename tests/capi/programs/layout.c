@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints sizes and places of structures, with whichever header it is compiled. */
 #include <infiniband/verbs.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The program ends while threads post and poll, in every way a program may end. The argument says how. */
 #include "pair.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Opens the device and says how that went. */
 #include <infiniband/verbs.h>
 #include <stdio.h>

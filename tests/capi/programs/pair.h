@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Two QPs of one process that are connected to each other, and checks that print what is wrong. */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* In the manner of a collectives library's net plug-in: a receiver announces groups of buffers by writing slots into the
  * sender's memory, the sender watches the slots there, writes each buffer in pieces over 8 QPs, and tells the sizes by a
  * write and an immediate. Both ends in one process, a thread each. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread arms, polls and waits while another completes work: no event is lost. Rounds: the argument, or 5,000. */
 #include "pair.h"
 

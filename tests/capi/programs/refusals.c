@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What is refused, and with which errno. */
 #include "pair.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Work through the rings: order, signals, inline data, full queues, flushes, errors of the peer, deregistration. */
 #include "pair.h"
 

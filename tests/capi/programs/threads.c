@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* 16 threads that post and poll, on QPs of their own and on one that they share, under a timer's signals; then the device
  * opened and closed over and over. */
 #include "pair.h"

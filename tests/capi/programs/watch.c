@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread watches memory while writes of 64 B to 4 KiB land in it: a block's last word is never there before its first.
  * Prints how often it looked on stderr. It looks for 1 s at each size, and until it has looked as often as the argument says. */
 #include "pair.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A network that makes NSCC's numbers round, and one window on it.
 
 100 Gbit/s and 12 us: BDP 150,000 bytes, so a = 1. Packets of 5,000 bytes with 4,500 of payload. With trimming:

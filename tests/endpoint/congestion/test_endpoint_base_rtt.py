@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Base RTT is measured with EV probes before there is data (nscc.md, Line rate and base RTT)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A SACK whose cc_type is not 0: what stands where CC_STATE would be steers nothing (wire.md section 6)."""
 
 from __future__ import annotations

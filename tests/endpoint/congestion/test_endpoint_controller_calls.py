@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which calls a congestion controller gets and when, and what is in flight by then (behaviour.md; nscc.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a controller does to EVs, what it is told of them, and which losses are one event (behaviour.md, Paths)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Windows that several QPs share (behaviour.md, Congestion control; nscc.md)."""
 
 from __future__ import annotations

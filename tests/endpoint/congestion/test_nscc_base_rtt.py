@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What NSCC derives from line rate and base RTT, what it does before it knows one, and when that changes."""
 
 from __future__ import annotations

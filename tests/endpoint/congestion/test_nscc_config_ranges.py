@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What each of NSCC's parameters may be, and how controllers are found by name."""
 
 from __future__ import annotations

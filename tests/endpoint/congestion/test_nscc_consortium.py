@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the consortium's pseudocode has otherwise, one parameter each (nscc.md, Consortium pseudocode), by hand.
 
 nscc_network.py has the numbers. Each test also shows what the text has, which is the default.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The exact edges of what moves NSCC's window (nscc.md), one step to either side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NSCC where nobody configured what the network is: the line rate is measured, windows have a user-space floor (C)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What holds for NSCC whatever happens: the window keeps its bounds, the count of bytes in flight is right."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Quick adapt: once per base_rtt + target, if far too little got through, the window jumps down to what did."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Every event of the consortium's own simulator, replayed: same window, same increase, same average after each.
 
 The traces come from the Ultra Ethernet consortium's simulator (100 Gbit/s, three tiers, 2 MB a flow): permutation16, 16

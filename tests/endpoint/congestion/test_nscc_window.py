@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What each signal does to NSCC's window, worked out by hand from nscc.md; nscc_network.py has the numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a SACK says has arrived, and which losses that takes back (behaviour.md, Requestor; wire.md section 6)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """While Python may be away: what can be done later is done later, and nothing of it is lost."""
 
 from __future__ import annotations

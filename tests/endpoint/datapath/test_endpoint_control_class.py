@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What answers are sent with (wire.md section 12)."""
 
 from __future__ import annotations

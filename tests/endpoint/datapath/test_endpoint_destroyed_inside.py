@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """QPs are created and destroyed inside completion callbacks and event listeners, in the middle of a batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is dropped, under which counter, changing nothing (behaviour.md, Errors; wire.md sections 1 to 9)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The endpoint's entries: receive, transmit, next_deadline, on_timer, create_qp (architecture: no I/O, no clock)."""
 
 from __future__ import annotations

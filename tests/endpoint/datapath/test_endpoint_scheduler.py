@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whose turn it is to send (behaviour.md, Requestor and Congestion control)."""
 
 from __future__ import annotations

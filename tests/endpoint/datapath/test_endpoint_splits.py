@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How many packets the host hands over at a time changes nothing (behaviour.md, Responder; MRC-RESP-20).
 
 The same arrivals in one batch, one by one, and in random parts: the same memory, the same answers, the same counters.

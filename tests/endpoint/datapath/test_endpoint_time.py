@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The time that an endpoint is given never goes back, and no timer is due when it has just run."""
 
 from __future__ import annotations

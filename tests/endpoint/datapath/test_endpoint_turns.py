@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Turns at sending: whole shares of small messages, AckReq, windows that are shut, a log that is full."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV probes, node to node on DQP 2: asked for, answered, timed out (wire.md section 8; behaviour.md, Paths)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A peer node is forgotten with its last QP: what it asked, what it was told, and who else has its address."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations at their bounds: how many are out, how many answers wait, and no EV to send on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations that we send of our own accord: class, EV and what is told of them (docs/decisions.md)."""
 
 from __future__ import annotations

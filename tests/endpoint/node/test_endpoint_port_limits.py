@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Ports whose interface has no room for full packets any more: out of use until it has (docs/decisions.md)."""
 
 from __future__ import annotations

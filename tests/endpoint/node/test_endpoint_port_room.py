@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs are picked among ports that have room (behaviour.md, Paths: "whose port is up and has room")."""
 
 from __future__ import annotations

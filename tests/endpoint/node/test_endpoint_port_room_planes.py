@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Room on one port of many (behaviour.md, Paths: "among GOOD EVs whose port is up and has room")."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Ports that go down and come back, here and at the peer (behaviour.md, Ports; wire.md section 8)."""
 
 from __future__ import annotations

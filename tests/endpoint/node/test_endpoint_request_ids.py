@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A request id (16 bits, wire.md section 3) that is still out is not given again when the ids come round."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When an endpoint that only receives begins to probe, and how soon a lost EV is left (behaviour.md, Reverse EVs)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Two endpoints at one address, as on a loopback: each receives what either of them sends, its own packets included."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint responses nobody waits for: which of them mean that the peer may hold an old port status for true."""
 
 from __future__ import annotations

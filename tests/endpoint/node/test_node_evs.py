@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs a packet that belongs to no QP may get, against a model with lists and sets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The ring of answers to endpoint requests: it goes round, and a node that is gone leaves no answer behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Who sent a packet for DQP 2: nodes that come and go, share addresses, or have addresses that hash alike."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Pseudo-random numbers that interpreted and compiled code draw alike."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Heaps, numbers of 64 bits and limits of rate, in the plainest way."""
 
 from __future__ import annotations

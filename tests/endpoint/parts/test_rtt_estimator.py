@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The smoothed round trip and its variation, step by step by hand (RFC 6298, section 2; mrc/endpoint/parts/rtt.py).
 
 "The first RTT measurement R: SRTT <- R, RTTVAR <- R/2"; later R': "RTTVAR <- (1 - beta) * RTTVAR + beta * |SRTT - R'|,

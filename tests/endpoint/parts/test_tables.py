@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables of numbers (mrc.endpoint.parts.tables), against a dict."""
 
 from __future__ import annotations

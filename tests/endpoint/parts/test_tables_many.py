@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Tables that grow: rows are found wherever they lie."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """By which plane control packets leave when planes are down, and how long a choice of reverse EVs holds."""
 
 from __future__ import annotations

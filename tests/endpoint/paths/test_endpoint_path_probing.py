@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What SACKs do to an EV and how probes bring a bad one back, through a QP (behaviour.md, Paths and Probing)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Probing of several bad EVs at once, and answers that do not count (behaviour.md, Probing)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What is kept of each EV for reports: packets, marks, losses, when it was first and last used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs of a QP replaced under way, in any order with everything else that happens to EVs (api.md, EV operations)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV formats and profiles: which EVs a QP uses and what its packets carry (wire.md section 10; api.md, Controller)."""
 
 from __future__ import annotations

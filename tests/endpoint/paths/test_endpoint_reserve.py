@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which reserve EV takes the place of one that went down (behaviour.md, Paths)."""
 
 from __future__ import annotations

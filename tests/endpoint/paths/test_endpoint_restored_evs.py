@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a restored EV is: in use, counted as usable, and free of what condemned it before (behaviour.md, Paths)."""
 
 from __future__ import annotations

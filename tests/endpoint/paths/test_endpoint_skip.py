@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How long an EV stays in SKIP where a least time is configured (behaviour.md, EV states)."""
 
 from __future__ import annotations

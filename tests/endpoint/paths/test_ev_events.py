@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The queue of EV events never blocks, and counts what it dropped (api.md, EV events)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs by index, by value and by plane (mrc.endpoint.paths.ev_table)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs of a plane are known good, and how many are taken (behaviour.md, Reverse EVs)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the controller denied holds for QPs to come (api.md, EV operations)."""
 
 from __future__ import annotations

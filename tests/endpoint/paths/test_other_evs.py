@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EV a packet gets when one is to be avoided or a port has no room (behaviour.md, Paths)."""
 
 from __future__ import annotations

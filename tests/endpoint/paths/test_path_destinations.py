@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where the packets of a path are sent: the socket address of the outer destination (wire.md section 11)."""
 
 from __future__ import annotations

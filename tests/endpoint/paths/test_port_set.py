@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which ports have no room, however many there are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EV profiles and formats at the edges of what they allow (wire.md section 10; api.md, Controller)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What stays and what changes when a QP's EVs are replaced (api.md, EV operations)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Each pass over the EVs has an order of its own: what holds for an EV holds from one pass to the next too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What each parameter may be (api.md, behaviour.md): both ends of its range are allowed, a step beyond is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Parameters given after a QP was created, and what they do on the wire (api.md: modify_qp sets them on the way up)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint reports to its owner: events with their kind, time, fields and sentence; whole completions."""
 
 from __future__ import annotations

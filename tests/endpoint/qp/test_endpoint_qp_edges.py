@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Corners of a QP's life and of its ports: what is answered, probed and told (behaviour.md, QP life and Ports)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The two life cycles as tables, walked exhaustively (behaviour.md, QP life and Paths)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint tells its tracer besides losses: QP life, paths, probes, counts at intervals, completions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an endpoint tells its tracer of losses, and why (behaviour.md, Loss; wire.md section 7): one trigger each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Without a tracer the endpoint holds None wherever it would ask for one; with one it does nothing differently."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Path timers of several packets, after silences, and the timers beside them (behaviour.md, Loss).
 
 "Path timer (C): srtt + 4 rttvar, at least 1 ms, 10 ms before the first sample, doubling for each repeat of the same

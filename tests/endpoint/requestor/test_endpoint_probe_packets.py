@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reliability probes as packets: every byte, which paths they take, and how many fit (wire.md section 8)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The time a peer held an EV probe, where the 16 bits of a timestamp wrap and where it is nonsense."""
 
 from __future__ import annotations

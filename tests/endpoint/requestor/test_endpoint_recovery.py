@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How losses are found and repaired, and when a requestor gives up (behaviour.md, Loss and Retry budget)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How far the reorder guard grows, and when, to the nanosecond (behaviour.md, Loss; LossConfig).
 
 "The guard in time starts at srtt / reorder_guard_divisor. When a retransmission proves spurious it doubles, or grows to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the requestor sends and how it takes acknowledgements (behaviour.md, Requestor; wire.md section 4)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The retry budget of a PSN, and who draws on it (behaviour.md, Retry budget)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a requestor counts: each counter adds up over rounds, one thing is counted once (behaviour.md, Errors)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes with immediate as the requestor sends them (wire.md 2 and 4; behaviour.md, Responder and Requestor)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The peer's window, fixed or dynamic, as the requestor keeps to it (behaviour.md, Requestor; wire.md 6)."""
 
 from __future__ import annotations

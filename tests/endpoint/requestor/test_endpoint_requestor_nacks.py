@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a requestor does about a NACK, by reason (wire.md 7; behaviour.md, Loss)."""
 
 from __future__ import annotations

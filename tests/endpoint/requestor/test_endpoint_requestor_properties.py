@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The requestor against any behaviour of network and peer (behaviour.md, Requestor; wire.md 6 and 7)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Round trips and timers (behaviour.md, Requestor), and what a controller is told (nscc.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The reorder guard as it adapts, and losses that prove spurious (behaviour.md, Requestor and Paths)."""
 
 from __future__ import annotations

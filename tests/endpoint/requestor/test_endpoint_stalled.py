@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """New data that cannot leave while nothing is outstanding that would bring news (behaviour.md, Paths, Retry budget)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What may be posted, to the last byte of each range, and what part of the local region a write takes."""
 
 from __future__ import annotations

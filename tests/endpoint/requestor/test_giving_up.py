@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How long a silent peer is waited for (behaviour.md, Retry budget), worked out by hand from the retries."""
 
 from __future__ import annotations

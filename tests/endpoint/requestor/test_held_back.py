@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets that arrived and are not acknowledged: the peer holds that back while it has no receive for an immediate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The longest waits there can be still fit a clock of 64 bits (mrc/endpoint/requestor/retries.py, nscc.py)."""
 
 from __future__ import annotations

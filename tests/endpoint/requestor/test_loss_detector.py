@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which transmissions are lost, and when (behaviour.md, Requestor, Loss), asked of the detector itself.
 
 The round trip is 100 us, so the reorder guard is 25 us and 3 packets, and the path timer 1 ms.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a hole is a loss: packets beyond it, or a probe that was answered, and the guard of each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which probes are remembered, which of those that wait are sent, and EVs that a profile gained."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Headers of messages of every shape, as they are written into the rows of a batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What every packet of ours has, whatever its kind, and which class it goes out in (wire.md sections 1, 3, 8, 12)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a requestor may send, what its timers do, and what draws on its budget (behaviour.md, Requestor and Paths)."""
 
 from __future__ import annotations

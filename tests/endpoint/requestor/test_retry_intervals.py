@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How long each retry waits, and what draws on the budget (behaviour.md, Retry budget)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Messages in the order they were posted, and the packets that are theirs (behaviour.md, Requestor)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The log of transmissions grows while more of them are unsettled than it has room for, up to a bound."""
 
 from __future__ import annotations

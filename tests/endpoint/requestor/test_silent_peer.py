@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """QPs towards one peer that has fallen silent are given up together; those of a peer that is there are not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The window of PSNs that transfers have: a packet lost twice does not shut it (mrc.net.node.transfer_config)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A transport ACK that waits because a SACK says as much (behaviour.md, Transport ACK, of grade C)."""
 
 from __future__ import annotations

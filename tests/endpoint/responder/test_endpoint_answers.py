@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What an answer takes from the packet that causes it, and what a refusal tells the owner of the QP."""
 
 from __future__ import annotations

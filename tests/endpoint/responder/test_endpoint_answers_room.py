@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Answers that find little room in the batch to be sent: all of them leave, in order, and never more than fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Dynamic MPR at the responder: what SACKs advertise and what is honoured (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Local ACK timeouts of a requestor whose window is full of packets that nobody answers (behaviour.md, Retry budget).
 
 NSCC takes each lost packet off its window, so that the loss of the oldest one makes no room.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes with immediate at the responder: posted receives, RQMSN order, what ends the QP (behaviour.md, Responder)."""
 
 from __future__ import annotations

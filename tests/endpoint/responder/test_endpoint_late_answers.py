@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Answers that come late, together, or to old probes, and what they are taken for (behaviour.md, Loss)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The shortest packet of each opcode, against wire.md by hand, in an endpoint whose module is imported afresh.
 
 The table of least lengths is worked out when the module is imported: a fresh copy works it out while the test runs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Memory regions and the placement of payload (behaviour.md, Responder: "written at RETH.VA")."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Memory regions of nothing, at their own address, and the R_Keys they get (behaviour.md, Responder; api.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NACKs in batches, waits that grow, and windows as refusals show them (wire.md section 7; behaviour.md, Loss)."""
 
 from __future__ import annotations

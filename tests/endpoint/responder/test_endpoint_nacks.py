@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """NACKs the responder sends: trimmed packets, PSNs beyond the window, QPs in ERROR (wire.md sections 7 and 12)."""
 
 from __future__ import annotations

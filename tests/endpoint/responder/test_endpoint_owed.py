@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a QP still owes its peer, which is why its owner waits before ending it (mrc.verbs, `QP.drain`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requests that end their QP: a NAK, nothing written, ERROR and flushed work (behaviour.md, Responder and Errors)."""
 
 from __future__ import annotations

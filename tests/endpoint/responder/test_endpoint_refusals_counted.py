@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which counter a refused request shows under, and what its event says (behaviour.md, Errors: "a named counter")."""
 
 from __future__ import annotations

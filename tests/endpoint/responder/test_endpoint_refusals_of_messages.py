@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets of a message that contradict each other, their opcode or the region (behaviour.md, Responder).
 
 The path MTU is 256. A message of 600 bytes is three packets, 256, 256 and 88 bytes; of 513 the Last has 1 byte.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A responder that has no room: NO_BITMAP, NO_PKT_BUFFER, NO_RESOURCE (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Batches in which new packets, old ones and ones beyond the window are mixed (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A real requestor against a real responder in virtual time: what one grants or refuses the other gets along with."""
 
 from __future__ import annotations

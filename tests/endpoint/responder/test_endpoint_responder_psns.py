@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The responder's PSN table (behaviour.md, Responder): what is written, acknowledged, SACKed and counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which packets of a batch trigger a SACK, against counting bytes one packet after the other (behaviour.md)."""
 
 from __future__ import annotations

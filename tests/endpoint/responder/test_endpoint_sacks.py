@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """SACKs: what triggers one and what it says (behaviour.md, Responder; wire.md section 6)."""
 
 from __future__ import annotations

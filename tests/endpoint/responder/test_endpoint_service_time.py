@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reflected timestamps with the time a packet was held, and the receiver's penalty (wire.md section 6)."""
 
 from __future__ import annotations

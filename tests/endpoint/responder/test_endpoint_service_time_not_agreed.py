@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where service time is not agreed a timestamp comes back as it was, in whichever unit (behaviour.md, Responder)."""
 
 from __future__ import annotations

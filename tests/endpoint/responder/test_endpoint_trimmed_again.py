@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A packet that a full last hop trims again and again, in a transfer and in a drill (behaviour.md, Retry budget)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How an endpoint tells trimmed packets from whole ones, and whose they are (wire.md section 12)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Trimmed packets of every kept size, as switches leave them (wire.md section 12), and those that pass uncut.
 
 Every packet is laid out by hand: a switch cuts it to its configured size and rewrites the outermost codepoint; which of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Answers that wait to be sent (mrc.endpoint.responder.answers)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a node can hold, shared among the QPs that receive (behaviour.md, Dynamic MPR)."""
 
 from __future__ import annotations

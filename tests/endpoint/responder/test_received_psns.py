@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the responder remembers of PSNs, against plain sets of numbers, while its window grows."""
 
 from __future__ import annotations

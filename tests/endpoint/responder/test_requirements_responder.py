@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a responder grants, places and says of what was trimmed (behaviour.md, QP life and Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which packets there is room for, one after the other, against plain sets (behaviour.md, Responder)."""
 
 from __future__ import annotations

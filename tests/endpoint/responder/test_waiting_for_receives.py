@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes with immediate that are due and find no receive: they wait, unacknowledged (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """RC endpoints that are wrong on purpose, each in one small part: the suite has to fail every one of them.
 
 `mrc conformance run --transport rc --target mutant:gaps_are_silent` runs against one; every module in this folder is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A mutant of the RC endpoint: like those of MRC's, a subclass of one part, put in its place when a QP comes up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that take packets that are none of theirs, or send others than RC's."""
 
 from __future__ import annotations

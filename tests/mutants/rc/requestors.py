@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requestors that complete too much or too little, go back wrongly, or give up too soon or never."""
 
 from __future__ import annotations

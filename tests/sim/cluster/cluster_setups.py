@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Setups that the tests of mrc.sim.cluster share, and what the same is in mrc.sim."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Drawn clusters and workloads, and what can be done to one without changing what comes of it but as said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Clusters against mrc.sim, which has an object for each packet and each link: the same, to the nanosecond."""
 
 from __future__ import annotations

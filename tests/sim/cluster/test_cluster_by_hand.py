@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Clusters small enough to work out by hand what must come of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Flows that wait for each other are refused before anything is simulated; what waits for a failed one is left out."""
 
 from __future__ import annotations

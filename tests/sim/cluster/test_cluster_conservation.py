@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Whatever happens to packets, none is lost count of; and the same setup gives the same outcome."""
 
 from __future__ import annotations

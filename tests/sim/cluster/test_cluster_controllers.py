@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Controllers of the user's that go wrong: the run ends with what they raised, in both cores alike."""
 
 from __future__ import annotations

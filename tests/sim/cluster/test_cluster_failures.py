@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Cables, switches and planes that go down, lose packets and come back."""
 
 from __future__ import annotations

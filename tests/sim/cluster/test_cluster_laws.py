@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A run that contradicts itself is refused: faults of each kind are put into runs, and none is reported as a result."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What changes in a cluster when it is described otherwise: nothing, or what must. Over 200 drawn worlds.
 
 Interpreted, where a packet takes a hundred times as long, every tenth of them.

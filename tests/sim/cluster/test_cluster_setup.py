@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What cannot be simulated is refused, with the name of what is wrong."""
 
 from __future__ import annotations

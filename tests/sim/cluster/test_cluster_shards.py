@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A cluster in shards: any number of them, and of threads, gives the same outcome."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A QP that is used again after it was idle: nothing of what it did before decides when it goes on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The way of a packet, worked out from numbers, against the cables and switches of the topology."""
 
 from __future__ import annotations

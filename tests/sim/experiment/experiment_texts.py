@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """An experiment that uses every key there is, as text."""
 
 EVERY_KEY = """\

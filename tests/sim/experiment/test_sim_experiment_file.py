@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Experiment files: what they come to, and what their errors say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Experiments on the simulator: what their tables have, and that what the file says is what happens."""
 
 from __future__ import annotations
@@ -177,5 +178,5 @@ def test_a_controller_with_a_configuration_of_its_own_is_read_as_python_reads_it
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(CallerError, match=r"pip install 'mrc\[ray\]'"):
+    with pytest.raises(CallerError, match=r"pip install 'softmrc\[ray\]'"):
         next(run_on_ray(tasks(ExperimentFile.parsed(SMALL)), "auto"))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Names of links, switches and planes, held to the numbers of the topology."""
 
 from __future__ import annotations

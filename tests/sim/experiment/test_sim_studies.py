@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The studies and the examples of docs/experiments.md are experiments that can be run as they stand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Sweeps: each cell once in the results, whatever dies on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Workloads as flows: what each pattern sends, and that collectives wait for what they need."""
 
 from __future__ import annotations

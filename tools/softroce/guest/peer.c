@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A Soft-RoCE peer that does what it is told: queue pairs, RDMA writes and receives through libibverbs.
  *
  * Orders come one a line over TCP, and each gets one line in answer, "ok ..." or "error ...":

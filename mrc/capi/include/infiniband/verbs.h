@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of libibverbs that this package's libibverbs.so.1 has, with the same ABI: a program that is built with this
  * header runs over another libibverbs, and the other way round. docs/capi.md says which functions refuse.

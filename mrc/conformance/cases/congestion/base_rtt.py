@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Base RTT: what follows it, how long it is remembered, and where it comes from (nscc.md)."""
 
 from __future__ import annotations

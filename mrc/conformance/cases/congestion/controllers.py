@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which controller a QP has, whose it is, and what it is told of what arrived (behaviour.md, Congestion control)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The defaults of nscc.md: what follows from line rate and base RTT."""
 
 from __future__ import annotations

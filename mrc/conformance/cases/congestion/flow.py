@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the target has in flight: all that a peer sees of its window, and by which it can be measured to a packet."""
 
 from __future__ import annotations

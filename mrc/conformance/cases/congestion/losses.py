@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What losses, NACKs and the receiver take off the window, and what counts as in flight (nscc.md)."""
 
 from __future__ import annotations

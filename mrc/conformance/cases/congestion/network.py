@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """A network as NSCC is configured with it, and what follows from it by the table of nscc.md, Defaults."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Quick adapt: when far too little got through, the window jumps down to what did (nscc.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which acknowledgements measure a round trip (behaviour.md, Requestor), by what it does to the window.
 
 Base RTT is configured as 24 us, so that the window is 162 packets. A round trip of 12 us that counts makes it 81 at

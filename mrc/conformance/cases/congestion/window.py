@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What marks and delay make of the window: the table of nscc.md, and how increases take effect."""
 
 from __future__ import annotations

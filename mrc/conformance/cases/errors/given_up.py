@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a QP that goes to ERROR leaves behind: error completions for all its work, and an event (behaviour.md,
 Errors)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Malformed input: nothing is raised, nothing changes, each packet is counted (behaviour.md, Errors)."""
 
 from __future__ import annotations

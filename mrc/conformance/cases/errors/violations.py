@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Violations of the protocol by an established peer: that QP is over, and nothing else is (behaviour.md, Errors)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes with immediate: how many there may be, when they are due, and what they consume (behaviour.md, Responder)."""
 
 from __future__ import annotations

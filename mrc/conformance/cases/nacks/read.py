@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a requestor makes of NACKs (wire.md section 7; behaviour.md, Requestor)."""
 
 from __future__ import annotations

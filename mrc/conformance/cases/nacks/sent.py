@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The NACKs a responder sends: their bytes, and for which want which reason (wire.md section 7; behaviour.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Trimmed packets as a responder gets them (wire.md section 12)."""
 
 from __future__ import annotations

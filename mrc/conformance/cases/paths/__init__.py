@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs packets go by, and what changes that (behaviour.md, Paths)."""

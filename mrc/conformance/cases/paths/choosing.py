@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EV a packet gets: rotation, reserve and planes (behaviour.md, Paths)."""
 
 from __future__ import annotations

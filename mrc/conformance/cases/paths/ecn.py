@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Codepoints and ECN in a network that chose its own, and on both headers of SRv6 mode (wire.md section 12)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Endpoint operations, node to node (wire.md section 8; behaviour.md, Paths)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The life of an EV as the table of behaviour.md, Paths, has it, but for what probes do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which bit of port_status_mask is which port, sent and received (wire.md section 8)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Local ports that go down and come back, and what peers are told (behaviour.md, Ports)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """On which EV a probe goes that tests a path (behaviour.md, Paths, Reliability probe)."""
 
 from __future__ import annotations

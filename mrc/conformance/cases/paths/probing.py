@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What brings an EV back that was assumed bad (behaviour.md, Probing)."""
 
 from __future__ import annotations

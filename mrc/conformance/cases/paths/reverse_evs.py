@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which EVs control packets take: those known to work (behaviour.md, Reverse EVs)."""
 
 from __future__ import annotations

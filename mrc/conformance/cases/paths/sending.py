@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the cases on paths are written with: the target sends, and each packet is answered with a SACK of its own."""
 
 from __future__ import annotations

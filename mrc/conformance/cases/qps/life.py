@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The states of a QP and the attributes it is given on its way up (behaviour.md, QP life; api.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What both ends tell each other beforehand, the least each can do, and the two halves of a QP (behaviour.md)."""
 
 from __future__ import annotations

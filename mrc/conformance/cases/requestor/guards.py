@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What holds a requestor back from sending again too soon, or too much (behaviour.md, Requestor, Loss)."""
 
 from __future__ import annotations

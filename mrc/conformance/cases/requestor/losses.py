@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a transmission is lost, and what is sent again then (behaviour.md, Requestor, Loss)."""
 
 from __future__ import annotations

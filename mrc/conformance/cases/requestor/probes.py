@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Reliability probes that a requestor sends, and what it learns from the answers (wire.md section 8)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The headers of a request: METH, TSETH, RETH and ImmDt (wire.md section 4)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a requestor sends, in which order, and when its work completes (behaviour.md, Requestor)."""
 
 from __future__ import annotations

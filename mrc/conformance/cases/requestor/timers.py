@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The path timer: losses that neither a NACK nor a hole tells of (behaviour.md, Requestor, Loss).
 
 While nothing at all is heard an endpoint may leave it to probes and the local ACK timeout to find out. So in these

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The transport ACK and NAK (wire.md section 5; behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Messages whose packets contradict each other, and bursts in which something is wrong (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How a responder answers reliability probes (wire.md section 8)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which PSNs a responder takes, and what it answers to the others (behaviour.md, PSN table)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requests that may not be: what they name, how long they are, and what becomes of the QP (behaviour.md, Responder)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a reliability SACK says, field by field (wire.md section 6; behaviour.md, Responder)."""
 
 from __future__ import annotations

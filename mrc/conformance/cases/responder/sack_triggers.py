@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """When a SACK is sent, where its bitmap begins and which way it goes (behaviour.md, Responder)."""
 
 from __future__ import annotations

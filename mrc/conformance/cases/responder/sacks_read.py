@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the target, as requestor, makes of a SACK (wire.md section 6; behaviour.md, Responder and Requestor)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The local ACK timeout and the retry budget (behaviour.md, Requestor). t is 17 unless a case is about it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requests with one bit that is not as it should be, and requests that ask for what cannot be (behaviour.md,
 Errors)."""
 

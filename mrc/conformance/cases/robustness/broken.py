@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Packets that are broken off, too short or too long (behaviour.md, Errors)."""
 
 from __future__ import annotations

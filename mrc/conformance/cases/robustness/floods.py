@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """More of something than anybody needs: replays and floods (behaviour.md, Errors)."""
 
 from __future__ import annotations

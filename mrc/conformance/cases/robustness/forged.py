@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Answers to what was never sent, and contradictions in them (behaviour.md, Requestor and Errors)."""
 
 from __future__ import annotations

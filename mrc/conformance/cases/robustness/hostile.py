@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What the cases of this group are written with: packets of every kind, broken in every way, and what has to hold after
 them."""
 

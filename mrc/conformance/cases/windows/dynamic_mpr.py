@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Dynamic MPR: what a responder tells of its window, and how a requestor follows (behaviour.md, Responder)."""
 
 from __future__ import annotations

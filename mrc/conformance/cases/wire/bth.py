@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The base transport header, bit by bit (wire.md section 3)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Where a packet carries its EV (wire.md section 10)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs that are generated from the fields of a profile (wire.md section 10)."""
 
 from __future__ import annotations

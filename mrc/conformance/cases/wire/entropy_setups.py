@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """EVs and places in the fabric that a target takes or refuses, for cases about how large they may be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Has the target send a packet of every kind, for cases about what all packets have in common."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The invariant CRC: what it covers, and what becomes of a packet whose ICRC is wrong (wire.md section 9)."""
 
 from __future__ import annotations

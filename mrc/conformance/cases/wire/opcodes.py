@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The opcodes: what each is sent for, and what is done with those that are not in the table (wire.md section 2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a packet consists of and what carries it (wire.md section 1)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The outer header of SRv6 mode and what its addresses are made of (wire.md section 11).
 
 The target is host 1 of the fabric and the tester host 0; unless a case says otherwise the target is on leaf 1, the

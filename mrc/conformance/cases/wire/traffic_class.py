@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """DSCP and ECN of what the target sends, and what it makes of CE (wire.md section 12)."""
 
 from __future__ import annotations

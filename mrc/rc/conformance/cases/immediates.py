@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Writes with immediate, and receivers that are not ready for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How an RC requestor goes back and resends: NAKs of sequence errors, timeouts, receivers that are not ready. And when
 it gives up."""
 

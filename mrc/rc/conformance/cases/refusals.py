@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Requests that end a QP, and what a requestor does whose request did."""
 
 from __future__ import annotations

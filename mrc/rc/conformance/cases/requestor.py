@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """What a requestor sends, and what it makes of ACKs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Which PSNs a responder takes, and what it answers."""
 
 from __future__ import annotations

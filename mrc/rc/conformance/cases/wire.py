@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """How packets of RC look, and which ones are none."""
 
 from __future__ import annotations

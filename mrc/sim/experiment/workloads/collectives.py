@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The all-reduce algorithms of mrc.collectives as writes that depend on each other.
 
 mrc/collectives/operations/all_reduce.py has them with data. Here a step is a write, and it starts when what the rank

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """The flows of one job in numbers of its ranks, and of all jobs in numbers of hosts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Connection matrices of htsim, the reference simulator, as flows.
 
     Nodes 128

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 """Patterns of flows that are there at once: permutation, incast, all-to-all."""
 
 from __future__ import annotations
