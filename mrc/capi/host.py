@@ -226,7 +226,8 @@ class Host:
         """Let it answer its peer for a while. QPs that are destroyed one after the other answer at the same time: one
         whose peer has long been silent, in the middle of a message, is not waited for, and after a wait in vain hardly
         any."""
-        now, asked_at = qp.context.device.now(), qp.endpoint_qp.asked_at
+        device = qp.context.device
+        now, asked_at = device.now(), device.call(lambda: qp.figures.asked_at_ns)
         patience_s = _DRAIN_S if asked_at < 0 else max(0.0, _DRAIN_S - (now - asked_at) / 1e9)
         if now < self._in_vain_until:
             patience_s = min(patience_s, _DRAIN_AGAIN_S)
@@ -234,7 +235,7 @@ class Host:
             qp.drain(patience_s)
         except VerbsError:  # the peer goes on, or is gone
             if patience_s > 0:
-                self._in_vain_until = qp.context.device.now() + int(_DRAIN_S * 1e9)
+                self._in_vain_until = device.now() + int(_DRAIN_S * 1e9)
 
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)

@@ -13,7 +13,7 @@ from loopback import Inside
 from mrc.capi.build import HERE, LIB, build
 
 pytestmark = runs_programs
-CLANG = ["clang", "-g", "-O1", "-fno-omit-frame-pointer"]
+CLANG = ["clang", "-DSANITIZED", "-g", "-O1", "-fno-omit-frame-pointer"]
 # What is compiled without the sanitizer synchronizes where it cannot see: it is not listened to.
 RACES = "called_from_lib:_compiled.cpython\ncalled_from_lib:libpython3\n"
 SANITIZED = [
