@@ -369,7 +369,8 @@ class QueuePair:
     def post_receive(self, wr_id: int) -> None:
         """Post a receive, which one write with immediate will consume. In ERROR it completes at once, flushed.
 
-        Raises CallerError in RESET.
+        A write that waited for it can be acknowledged then: `Endpoint.wake` gives the QP its turn. Raises CallerError
+        in RESET.
         """
         check_takes_receives(self.qpn, self.state)
         self._receives.post(wr_id)

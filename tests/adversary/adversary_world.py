@@ -70,6 +70,8 @@ class World(Nodes):
     def _post_receive(self, end: End) -> None:
         end.work.receives_posted += 1
         end.qp.post_receive(end.work.receives_posted - 1)
+        # A write that waited for it is acknowledged now.
+        self.endpoints[end.node].wake(end.qp)
 
     def _post(self, end: End, request: WriteRequest) -> None:
         end.qp.post_write(request)
