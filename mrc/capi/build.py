@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -28,9 +29,12 @@ def compiler() -> list[str]:
     return command if shutil.which(command[0]) else []
 
 
-def build(target: Path = LIB) -> list[Path]:
-    """Compile into a directory. Returns the libraries. Raises RuntimeError without a compiler or where it refuses."""
-    command = compiler()
+def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path]:
+    """Compile into a directory, by this compiler. Returns the libraries.
+
+    Raises RuntimeError without a compiler or where it refuses.
+    """
+    command = compiler() if command is None else command
     if not command:
         raise RuntimeError("there is no C compiler: apt install gcc libc6-dev")
     target.mkdir(exist_ok=True)

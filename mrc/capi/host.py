@@ -7,7 +7,6 @@ rings in the program's memory (mrc.endpoint.work_rings).
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import itertools
@@ -44,6 +43,7 @@ from mrc.verbs import (
 ADDRESSES_VARIABLE = "MRC_ADDRESSES"
 # A peer that has not heard that its last write arrived asks again: for so long a QP that is destroyed answers.
 _DRAIN_S = 0.5
+_DRAIN_AGAIN_S = 0.01
 _ATTRIBUTES = {
     Modify.EV_PROFILE: "ev_profile_id",
     Modify.CC_PROFILE: "cc_profile_id",
@@ -79,6 +79,7 @@ class Host:
         self._closing = ExitStack()
         self._device: NodeDevice | None = None
         self._peers: Peers | None = None
+        self._in_vain_until = 0  # ns: see _drain
         self._answers: dict[int, Callable[[Words], None]] = {
             Call.OPEN: self._open,
             Call.CLOSE: self._close,
@@ -160,7 +161,7 @@ class Host:
         ctypes.memmove(words[2], gid_of(device.node.fabric.ports[0].address), 16)
 
     def _async_event(self, words: Words) -> None:
-        event = self._found(words[0], Context).get_async_event()
+        event = self._found(words[0], Context).get_async_event(0 if words[1] else None)
         words[0] = int(event.event_type)
         words[1] = event.element.qp_num if isinstance(event.element, QP) else 1
 
@@ -215,12 +216,26 @@ class Host:
     def _destroy_qp(self, words: Words) -> None:
         qp: QP = self._found(words[0], QP)
         if qp.state in (QPState.RTR, QPState.RTS):
-            with contextlib.suppress(VerbsError):  # the peer goes on, or is gone
-                qp.drain(_DRAIN_S)
+            self._drain(qp)
         cq = qp.send_cq
         qp.close()
         cq.close()
         del self._objects[words[0]]
+
+    def _drain(self, qp: QP) -> None:
+        """Let it answer its peer for a while. QPs that are destroyed one after the other answer at the same time: one
+        whose peer has long been silent, in the middle of a message, is not waited for, and after a wait in vain hardly
+        any."""
+        device = qp.context.device
+        now, asked_at = device.now(), device.call(lambda: qp.figures.asked_at_ns)
+        patience_s = _DRAIN_S if asked_at < 0 else max(0.0, _DRAIN_S - (now - asked_at) / 1e9)
+        if now < self._in_vain_until:
+            patience_s = min(patience_s, _DRAIN_AGAIN_S)
+        try:
+            qp.drain(patience_s)
+        except VerbsError:  # the peer goes on, or is gone
+            if patience_s > 0:
+                self._in_vain_until = device.now() + int(_DRAIN_S * 1e9)
 
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)

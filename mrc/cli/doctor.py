@@ -253,7 +253,7 @@ def _extras() -> list[Check]:
             there,
             "installed" if there else f"no {module}",
             use,
-            f"pip install 'mrc[{extra}]'",
+            f"pip install 'softmrc[{extra}]'",
             "",
             True,
         )

@@ -71,6 +71,11 @@ class QPFigures:
         return frozenset() if node is None else frozenset(node.planes_down)
 
     @property
+    def asked_at_ns(self) -> int:
+        """When the last request or probe of the peer arrived, on the device's clock. -1: never."""
+        return self._qp.asked_at
+
+    @property
     def heard(self) -> bool:
         """Whether the peer can be heard: something arrived that only it can have sent."""
         return any(getattr(self._qp.counters, name) for name in _FROM_THE_PEER)

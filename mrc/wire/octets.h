@@ -265,10 +265,6 @@ static inline long long octets_exchange(long long *words, Py_ssize_t at, long lo
 {
     return __atomic_exchange_n(&words[at], value, __ATOMIC_SEQ_CST);
 }
-static inline void octets_clear_bit(long long *words, Py_ssize_t at, int bit)
-{
-    __atomic_fetch_and(&words[at], ~(1LL << bit), __ATOMIC_SEQ_CST);
-}
 static inline long long octets_published(const long long *words, Py_ssize_t at)
 {
     return __atomic_load_n(&words[at], __ATOMIC_ACQUIRE);

@@ -32,4 +32,3 @@ cdef extern from "octets.h" nogil:
     void publish "octets_publish"(long long *words, Py_ssize_t at, long long value)
     long long published "octets_published"(const long long *words, Py_ssize_t at)
     long long exchange "octets_exchange"(long long *words, Py_ssize_t at, long long value)
-    void clear_bit "octets_clear_bit"(long long *words, Py_ssize_t at, int bit)

@@ -139,8 +139,3 @@ def exchange(words: memoryview, at: int, value: int) -> int:
     before = int(words[at])
     words[at] = value
     return before
-
-
-def clear_bit(words: memoryview, at: int, bit: int) -> None:
-    """Clear a bit of a word in which other threads set some. What is read after this is read after it."""
-    words[at] = (words[at] & ~(1 << bit) & (1 << 64) - 1 ^ 1 << 63) - (1 << 63)

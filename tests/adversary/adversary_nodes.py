@@ -31,6 +31,7 @@ from mrc.wire.usid import UsidTemplate
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 ENDPOINT_QPN = 2
+_EXCEEDED = "retry counter exceeded"
 ENDPOINT_REQUEST, ENDPOINT_RESPONSE, PORT_STATUS_UPDATE = 0xD8, 0xD9, 0
 CALM_DELAY_NS = 10 * MICROSECOND
 MOST_PACKETS_AT_ONE_INSTANT = 4096
@@ -119,6 +120,8 @@ class Nodes:
         self._last_update = [-1, -1]
         self._overtaken: tuple[set[int], set[int]] = (set(), set())
         self._log = log
+        # The QPs whose own retries have run out, those of pairs that were replaced among them.
+        self._exceeded: set[int] = set()
         self.pairs = [self._connect() for _ in range(setting.pairs)]
         self._settle()
 
@@ -307,6 +310,8 @@ class Nodes:
 
     def _check(self) -> None:
         """What holds at any time."""
+        ended = [end.qp for pair in self.pairs for end in pair.ends if not end.gone and end.qp.error]
+        self._exceeded |= {qp.qpn for qp in ended if qp.error.startswith(_EXCEEDED)}
         for node in NODES:
             endpoint = self.endpoints[node]
             inflight: dict[object, int] = {}
@@ -333,11 +338,7 @@ class Nodes:
             return
         gave_up = [each.qp.error or "" for each in pair.ends if each.qp.state == QpState.ERROR]
         # A QP whose retries have run out takes along those that wait for the same silent peer.
-        exceeded = "retry counter exceeded"
-        first = [
-            qp for each in self.pairs for qp in (end.qp for end in each.ends) if (qp.error or "").startswith(exceeded)
-        ]
-        reasons = (exceeded, *(f"given up with QP {qp.qpn:#08x}: " for qp in first))
+        reasons = (_EXCEEDED, *(f"given up with QP {qpn:#08x}: " for qpn in self._exceeded))
         hold(
             not self.setting.for_ever and any(why.startswith(reasons) for why in gave_up),
             f"QP {end.qp.qpn:#x} is in ERROR without a reason: {end.qp.error}",

@@ -23,10 +23,11 @@ needs_compiler = pytest.mark.skipif(not compiler(), reason="there is no C compil
 runs_programs = [*needs_root, needs_compiler]
 
 
-def compiled(source: Path, folder: Path, *options: str) -> Path:
+def compiled(source: Path, folder: Path, *options: str, by: Sequence[str] = (), library: Path = LIB) -> Path:
     """Compile a program against the library."""
     program = folder / source.stem
-    command = [*compiler(), "-Wall", "-Werror", f"-I{INCLUDE}", str(source), f"-L{LIB}", f"-l:{SONAME}", "-pthread"]
+    strict = [*(by or compiler()), "-Wall", "-Werror"]
+    command = [*strict, f"-I{INCLUDE}", str(source), f"-L{library}", f"-l:{SONAME}", "-pthread"]
     subprocess.run([*command, *options, "-o", str(program)], check=True)
     return program
 

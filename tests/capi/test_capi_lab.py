@@ -20,6 +20,7 @@ from mrc.lab import Lab
 pytestmark = runs_programs
 MODES = ["srv6", "srv6-srh", "stev", "ecmp"]
 H1 = "fd4d:5243::2"
+LAST_HOP = "h1-p0l1"
 # Hosts of a lab have no IPv4: programs that meet over it need a cable of their own.
 OUT_OF_BAND = ("10.99.0.1", "10.99.0.2")
 
@@ -52,10 +53,11 @@ def _finish(*started: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_sweep_is_exact_with_losses_and_a_plane_that_is_cut(mode: str, tmp_path: Path) -> None:
+def test_a_sweep_is_exact_with_losses_trims_and_a_plane_that_is_cut(mode: str, tmp_path: Path) -> None:
     program = str(compiled(EXAMPLES / "sweep.c", tmp_path, "-O2"))
     with a_lab(mode) as lab:
         lab.impair("p0l0-p0s0", loss=0.01)
+        lab.impair(LAST_HOP, toward="h1", rate_bps=300_000_000, queue_bytes=200_000, trim_at_bytes=20_000)
         receiver = _start(lab, "h1", [program, "7001"])
         sender = _start(lab, "h0", [program, "7001", H1, str(1 << 20)])
         assert sender.stdout is not None
@@ -65,6 +67,8 @@ def test_a_sweep_is_exact_with_losses_and_a_plane_that_is_cut(mode: str, tmp_pat
         time.sleep(1)
         lab.heal("p1s0", "h0-p1l0")
         received, sent = _finish(receiver, sender)
+        last_hop = next(each for each in lab.status().links if each.name == LAST_HOP)
+    assert last_hop.toward["h1"].trimmed_packets > 0
     assert received == (0, "", "")
     assert (sent[0], sent[2]) == (0, "")
     assert sent[1].endswith("\n0 bytes wrong\n")

@@ -24,14 +24,39 @@ def test_the_example_writes_a_mebibyte_and_its_immediate(inside: Inside, tmp_pat
     assert done[0].stderr == done[1].stderr == ""
 
 
-@pytest.mark.parametrize("program", ["refusals", "rings", "forks", "events", "threads", "watch", "plugin"])
+CHECK_THEMSELVES = [
+    "closed",
+    "destroys",
+    "events",
+    "forks",
+    "garbage",
+    "plugin",
+    "race",
+    "refusals",
+    "rings",
+    "threads",
+    "watch",
+]
+
+
+@pytest.mark.parametrize("program", CHECK_THEMSELVES)
 def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program: str) -> None:
     """Each prints what it finds wrong and ends with 1 then: see the sources. `watch` holds MRC-API-04."""
     done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))
     assert (done.returncode, done.stdout) == (0, ""), done
 
 
-@pytest.mark.parametrize("options", [[], ["-q", "4", "-n", "500"], ["-b", "-n", "500"], ["-s", "64", "-I", "64"]])
+@pytest.mark.parametrize("way", ["return", "exit", "_exit", "quick_exit"])
+def test_a_program_may_end_while_its_threads_post(inside: Inside, tmp_path: Path, way: str) -> None:
+    program = str(compiled(PROGRAMS / "leaves.c", tmp_path))
+    for _ in range(4):
+        done = run_one(inside, program, way)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["-q", "4", "-n", "500"], ["-b", "-n", "500"], ["-s", "64", "-I", "64"], ["-q", "64", "-D", "2"]]
+)
 def test_an_unmodified_ib_write_bw_runs(inside: Inside, options: list[str]) -> None:
     """Debian's, with LD_LIBRARY_PATH alone."""
     tool = installed("ib_write_bw")

@@ -69,7 +69,10 @@ def test_it_waits_for_every_send_and_leaves_the_completions() -> None:
     for number in range(8):
         write(pair.left, source, target, number)
     assert pair.left.qp.figures.packets_acknowledged == 0
+    assert pair.right.qp.figures.asked_at_ns == -1
     pair.left.qp.drain()
+    assert 0 < pair.right.qp.figures.asked_at_ns <= pair.left.context.device.now()
+    assert pair.left.qp.figures.asked_at_ns == -1
     assert pair.left.qp.figures.packets_acknowledged == pair.left.qp.figures.counters.data_packets_sent
     assert memory == b"\7" * 300_000
     assert pair.left.cq.poll() == []

@@ -16,19 +16,25 @@ EXPORT struct ibv_cq *ibv_create_cq(
 	struct cq *cq;
 	word room = 1;
 
-	if (!context || cqe < 1 || cqe > 1 << 22 || comp_vector)
+	int error = mrc_check(context_of(context), CONTEXT);
+
+	if (!error && channel)
+		error = mrc_check(channel, CHANNEL);
+	if (error)
+		return mrc_null(error);
+	if (cqe < 1 || cqe > 1 << 22 || comp_vector || (channel && channel->context != context))
 		return mrc_null(EINVAL);
 	while (room < cqe)
 		room *= 2;
-	cq = calloc(1, sizeof *cq);
+	cq = mrc_new(CQ, sizeof *cq);
 	if (!cq)
-		return mrc_null(ENOMEM);
+		return NULL;
 	cq->words = mrc_memory(CQ_WORDS * sizeof(word));
 	cq->entries = mrc_memory((size_t)room * DONE_WORDS * sizeof(word));
 	if (!cq->words || !cq->entries) {
 		free(cq->words);
 		free(cq->entries);
-		free(cq);
+		mrc_delete(cq);
 		return mrc_null(ENOMEM);
 	}
 	cq->words[CQ_MASK] = room - 1;
@@ -55,9 +61,10 @@ EXPORT struct ibv_cq *ibv_create_cq(
 EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	struct cq *cq = (struct cq *)ibv, **each;
+	int error = mrc_check(cq, CQ);
 
-	if (!cq)
-		return EINVAL;
+	if (error)
+		return error;
 	pthread_mutex_lock(&mrc_lists);
 	if (cq->users) {
 		pthread_mutex_unlock(&mrc_lists);
@@ -73,7 +80,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	pthread_mutex_unlock(&mrc_lists);
 	free(cq->words);
 	free(cq->entries);
-	free(cq);
+	mrc_delete(cq);
 	return 0;
 }
 
@@ -102,7 +109,10 @@ int mrc_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
 		if (read_word(words, OVERRUN))
 			return -EIO;
-		if (++cq->empty % EMPTY_POLLS == 0)
+		unsigned empty = __atomic_load_n(&cq->empty, __ATOMIC_RELAXED) + 1;
+
+		__atomic_store_n(&cq->empty, empty, __ATOMIC_RELAXED);
+		if (empty % EMPTY_POLLS == 0)
 			sched_yield();
 		return 0;
 	}
@@ -138,7 +148,8 @@ void mrc_forget(struct ibv_cq *ibv, uint32_t qp_num)
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	struct channel *channel = context ? calloc(1, sizeof *channel) : mrc_null(EINVAL);
+	int refused = mrc_check(context_of(context), CONTEXT);
+	struct channel *channel = refused ? mrc_null(refused) : mrc_new(CHANNEL, sizeof *channel);
 
 	if (!channel)
 		return NULL;
@@ -147,7 +158,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	if (channel->ibv.fd < 0) {
 		int error = errno;
 
-		free(channel);
+		mrc_delete(channel);
 		return mrc_null(error);
 	}
 	return &channel->ibv;
@@ -155,12 +166,12 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	if (!channel)
-		return EINVAL;
-	if (channel->refcnt)
-		return EBUSY;
+	int error = mrc_check(channel, CHANNEL);
+
+	if (error || channel->refcnt)
+		return error ? error : EBUSY;
 	close(channel->fd);
-	free(channel);
+	mrc_delete(channel);
 	return 0;
 }
 
@@ -171,6 +182,8 @@ int mrc_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	struct cq *cq = (struct cq *)ibv;
 	word wanted = solicited_only ? ERRORS : ANYTHING;
 
+	if (mrc_is_forked())
+		return EIO;
 	if (!ibv->channel)
 		return EINVAL;
 	pthread_mutex_lock(&mrc_lists);
@@ -206,8 +219,10 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ib
 {
 	uint64_t count;
 
-	if (!channel || !ibv || !cq_context)
-		return errno = EINVAL, -1;
+	int error = ibv && cq_context ? mrc_check(channel, CHANNEL) : EINVAL;
+
+	if (error) /* a child would take its parent's events */
+		return errno = error, -1;
 	for (;;) {
 		if (read(channel->fd, &count, sizeof count) < 0)
 			return -1;
@@ -223,5 +238,6 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ib
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
-	__atomic_fetch_add(&cq->comp_events_completed, count, __ATOMIC_RELAXED);
+	if (!mrc_check(cq, CQ))
+		__atomic_fetch_add(&cq->comp_events_completed, count, __ATOMIC_RELAXED);
 }

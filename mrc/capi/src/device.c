@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices: there is one. Contexts, and what they tell of device and port. */
+/* Devices: there is one. What it and its port are. */
 #include "objects.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-word *mrc_bells;
-pthread_mutex_t mrc_lists = PTHREAD_MUTEX_INITIALIZER;
+#define GIDS 4 /* places of the table, with the same in each */
 
 static struct ibv_device the_device = {
 	.node_type = IBV_NODE_CA,
@@ -50,12 +49,14 @@ void *mrc_memory(size_t size)
 	return memset(made, 0, size);
 }
 
+int mrc_is_device(const struct ibv_device *device) { return device == &the_device; }
+
 EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list = calloc(2, sizeof *list);
 
 	if (!list)
-		return NULL;
+		return mrc_null(ENOMEM);
 	list[0] = &the_device;
 	if (num_devices)
 		*num_devices = 1;
@@ -63,8 +64,12 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 }
 
 EXPORT void ibv_free_device_list(struct ibv_device **list) { free(list); }
-EXPORT const char *ibv_get_device_name(struct ibv_device *device) { return device ? device->name : mrc_null(EINVAL); }
-EXPORT int ibv_get_device_index(struct ibv_device *device) { return device ? 0 : -1; }
+EXPORT const char *ibv_get_device_name(struct ibv_device *device) 
+{
+	return mrc_is_device(device) ? device->name : mrc_null(EINVAL);
+}
+
+EXPORT int ibv_get_device_index(struct ibv_device *device) { return mrc_is_device(device) ? 0 : -1; }
 EXPORT int ibv_fork_init(void) { return 0; }
 EXPORT int ibv_is_fork_initialized(void) { return 0; }
 
@@ -81,18 +86,21 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return guid | 2;
 }
 
-static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
+int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
 	struct ibv_port_attr told = {0};
-	word words[CALL_WORDS] = {((struct context *)((char *)context - offsetof(struct context, verbs.context)))->handle, port};
-	int error = mrc_call(CALL_QUERY_PORT, words);
+	int error = attr ? mrc_check(context_of(context), CONTEXT) : EINVAL;
 
 	if (error)
+		return error;
+	word words[CALL_WORDS] = {context_of(context)->handle, port};
+
+	if ((error = mrc_call(CALL_QUERY_PORT, words)))
 		return error;
 	told.state = words[0];
 	told.max_mtu = words[1];
 	told.active_mtu = words[1];
-	told.gid_tbl_len = 4;
+	told.gid_tbl_len = GIDS;
 	told.max_msg_sz = 0x7fffffff;
 	told.pkey_tbl_len = 1;
 	told.max_vl_num = 1;
@@ -107,81 +115,15 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
 	/* Programs of old have a structure that ends before port_cap_flags2. */
-	return context && attr ? query_port(context, port, attr, offsetof(struct ibv_port_attr, port_cap_flags2)) : EINVAL;
-}
-
-static void *create_qp_ex(void)
-{
-	mrc_refused("ibv_create_qp_ex");
-	return NULL;
-}
-
-EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
-{
-	struct context *made;
-	word words[CALL_WORDS] = {0};
-	int error;
-
-	if (!device)
-		return mrc_null(EINVAL);
-	if ((error = mrc_start()))
-		return mrc_null(error);
-	pthread_mutex_lock(&mrc_lists);
-	if (!mrc_bells)
-		mrc_bells = mrc_memory(BELL_WORDS * sizeof(word));
-	pthread_mutex_unlock(&mrc_lists);
-	made = mrc_memory(sizeof *made);
-	if (!made || !mrc_bells) {
-		free(made);
-		return mrc_null(ENOMEM);
-	}
-	words[0] = (word)(uintptr_t)mrc_bells;
-	if ((error = mrc_call(CALL_OPEN, words))) {
-		free(made);
-		return mrc_null(error);
-	}
-	made->handle = words[0];
-	made->verbs.sz = sizeof(struct verbs_context);
-	made->verbs.functions[QUERY_PORT] = (void *)query_port;
-	made->verbs.functions[CREATE_QP_EX] = (void *)create_qp_ex;
-	struct ibv_context *context = &made->verbs.context;
-
-	context->device = device;
-	context->ops.poll_cq = mrc_poll_cq;
-	context->ops.req_notify_cq = mrc_req_notify_cq;
-	context->ops.post_send = mrc_post_send;
-	context->ops.post_recv = mrc_post_recv;
-	context->cmd_fd = -1;
-	context->async_fd = (int)words[1];
-	context->num_comp_vectors = 1;
-	pthread_mutex_init(&context->mutex, NULL);
-	context->abi_compat = (void *)~(uintptr_t)0; /* there is a verbs_context around it */
-	return context;
-}
-
-static struct context *context_of(struct ibv_context *context)
-{
-	return (struct context *)((char *)context - offsetof(struct context, verbs.context));
-}
-
-EXPORT int ibv_close_device(struct ibv_context *context)
-{
-	if (!context)
-		return EINVAL;
-	word words[CALL_WORDS] = {context_of(context)->handle};
-	int error = mrc_call(CALL_CLOSE, words);
-
-	if (error)
-		return error;
-	pthread_mutex_destroy(&context->mutex);
-	free(context_of(context));
-	return 0;
+	return mrc_query_port(context, port, attr, offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	if (!context || !attr)
-		return EINVAL;
+	int error = attr ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+
+	if (error)
+		return error;
 	*attr = (struct ibv_device_attr){
 		.fw_ver = "1.0",
 		.node_guid = ibv_get_device_guid(context->device),
@@ -203,15 +145,23 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
+/* An errno. There is one GID: programs ask for that of RoCEv2 at the index where their NICs have it, each has the same. */
+static int query_gid(struct ibv_context *context, unsigned port, unsigned index, union ibv_gid *gid)
+{
+	int error = mrc_check(context_of(context), CONTEXT);
+
+	if (error || !gid || port != 1 || index >= GIDS)
+		return error ? error : EINVAL;
+	word words[CALL_WORDS] = {context_of(context)->handle, index, (word)(uintptr_t)gid};
+
+	return mrc_call(CALL_QUERY_GID, words);
+}
+
+static int minus_one(int error) { return error ? (errno = error, -1) : 0; }
+
 EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	if (!context || !gid || port != 1 || index < 0)
-		return errno = EINVAL, -1;
-	/* There is one GID. Programs ask for that of RoCEv2 at the index where their NICs have it: each has the same. */
-	word words[CALL_WORDS] = {context_of(context)->handle, index, (word)(uintptr_t)gid};
-	int error = mrc_call(CALL_QUERY_GID, words);
-
-	return error ? (errno = error, -1) : 0;
+	return minus_one(query_gid(context, port, (unsigned)index, gid));
 }
 
 EXPORT int _ibv_query_gid_ex(
@@ -219,57 +169,50 @@ EXPORT int _ibv_query_gid_ex(
 {
 	struct ibv_gid_entry told = {.gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2};
 
-	if (!context || !entry || flags)
+	if (!entry || flags)
 		return EINVAL;
-	if (index > 3)
+	if (index >= GIDS)
 		return ENODATA;
-	if (ibv_query_gid(context, (uint8_t)port, (int)index, &told.gid))
-		return errno;
-	memcpy(entry, &told, size < sizeof told ? size : sizeof told);
-	return 0;
+	int error = query_gid(context, port, index, &told.gid);
+
+	if (!error)
+		memcpy(entry, &told, size < sizeof told ? size : sizeof told);
+	return error;
+}
+
+EXPORT long _ibv_query_gid_table(
+	struct ibv_context *context, struct ibv_gid_entry *entries, size_t most, uint32_t flags, size_t size)
+{
+	if (!entries || flags || !most || size < sizeof *entries)
+		return -EINVAL;
+	struct ibv_gid_entry told = {.port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+	int error = query_gid(context, 1, 0, &told.gid);
+
+	if (!error)
+		memcpy(entries, &told, sizeof told);
+	return error ? -error : 1;
 }
 
 EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type)
 {
-	if (!context || port != 1 || !type)
-		return EINVAL;
+	int error = type && port == 1 ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+
+	if (error)
+		return error;
 	*type = 1; /* RoCEv2, as sysfs counts them */
-	return index > 3 ? ENODATA : 0;
+	return index < GIDS ? 0 : ENODATA;
 }
 
 EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	if (!context || !pkey || port != 1 || index)
-		return errno = EINVAL, -1;
-	*pkey = 0xffff;
-	return 0;
+	int error = pkey && port == 1 && !index ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+
+	if (!error)
+		*pkey = 0xffff;
+	return minus_one(error);
 }
 
 EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
-	(void)context, (void)port;
-	return pkey == 0xffff ? 0 : (errno = EINVAL, -1);
+	return minus_one(port == 1 && pkey == 0xffff ? mrc_check(context_of(context), CONTEXT) : EINVAL);
 }
-
-EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
-{
-	if (!context || !event)
-		return errno = EINVAL, -1;
-	word words[CALL_WORDS] = {context_of(context)->handle};
-	int error = mrc_call(CALL_ASYNC_EVENT, words);
-
-	if (error)
-		return errno = error, -1;
-	memset(event, 0, sizeof *event);
-	event->event_type = words[0];
-	if (event->event_type == IBV_EVENT_PORT_ACTIVE || event->event_type == IBV_EVENT_PORT_ERR)
-		event->element.port_num = (int)words[1];
-	pthread_mutex_lock(&mrc_lists);
-	for (struct qp *qp = context_of(context)->qps; qp && event->event_type == IBV_EVENT_QP_FATAL; qp = qp->next)
-		if (qp->ibv.qp_num == (uint32_t)words[1])
-			event->element.qp = &qp->ibv;
-	pthread_mutex_unlock(&mrc_lists);
-	return 0;
-}
-
-EXPORT void ibv_ack_async_event(struct ibv_async_event *event) { (void)event; }

@@ -2,6 +2,8 @@
 /* Protection domains and memory regions. A post finds its region here, without asking the endpoint. */
 #include "objects.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CHAINS 4096
@@ -14,15 +16,15 @@ static struct mr **chain_of(uint32_t lkey) { return &chains[(lkey ^ lkey >> 12 ^
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	struct pd *pd = context ? calloc(1, sizeof *pd) : mrc_null(EINVAL);
+	int error = mrc_check(context_of(context), CONTEXT);
+	struct pd *pd = error ? mrc_null(error) : mrc_new(PD, sizeof *pd);
 
 	if (!pd)
 		return NULL;
-	word words[CALL_WORDS] = {((struct context *)((char *)context - offsetof(struct context, verbs.context)))->handle};
-	int error = mrc_call(CALL_ALLOC_PD, words);
+	word words[CALL_WORDS] = {context_of(context)->handle};
 
-	if (error) {
-		free(pd);
+	if ((error = mrc_call(CALL_ALLOC_PD, words))) {
+		mrc_delete(pd);
 		return mrc_null(error);
 	}
 	pd->ibv = (struct ibv_pd){context, (uint32_t)words[0]};
@@ -32,29 +34,58 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	if (!ibv)
-		return EINVAL;
-	word words[CALL_WORDS] = {((struct pd *)ibv)->handle};
-	int error = mrc_call(CALL_DEALLOC_PD, words);
+	int error = mrc_check(ibv, PD);
 
-	if (!error)
-		free(ibv);
+	if (error)
+		return error;
+	word words[CALL_WORDS] = {((struct pd *)ibv)->handle};
+
+	if (!(error = mrc_call(CALL_DEALLOC_PD, words)))
+		mrc_delete(ibv);
 	return error;
+}
+
+/*
+ * EINVAL for no bytes and for more than there are addresses; EFAULT where not all of it is memory that may be read, or
+ * written: the endpoint would end the program with a signal in the middle of a transfer. A NIC refuses the same.
+ */
+static int check_memory(const void *addr, size_t length, unsigned access)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, first, next;
+	char line[512], rights[5] = "";
+	FILE *maps;
+
+	if (!length || end < at || length > PTRDIFF_MAX)
+		return EINVAL;
+	if (!(maps = fopen("/proc/self/maps", "re")))
+		return 0; /* it cannot be told */
+	while (at < end && fgets(line, sizeof line, maps))
+		/* A line that is longer goes on in what is no range. */
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &first, &next, rights) == 3 && next > at) {
+			if (first > at || rights[0] != 'r' || (access && rights[1] != 'w'))
+				break;
+			at = next;
+		}
+	fclose(maps);
+	return at < end ? EFAULT : 0;
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	struct mr *mr = pd && length ? calloc(1, sizeof *mr) : mrc_null(EINVAL);
+	int error = mrc_check(pd, PD);
+
+	if (!error)
+		error = check_memory(addr, length, access & READABLE_AND_WRITABLE);
+	struct mr *mr = error ? mrc_null(error) : mrc_new(MR, sizeof *mr);
 
 	if (!mr)
 		return NULL;
 	/* Reads and atomics are asked for by habit; nothing of MRC uses them. */
 	word words[CALL_WORDS] = {
 		((struct pd *)pd)->handle, (word)(uintptr_t)addr, (word)length, (word)iova, access & READABLE_AND_WRITABLE};
-	int error = mrc_call(CALL_REG_MR, words);
 
-	if (error) {
-		free(mr);
+	if ((error = mrc_call(CALL_REG_MR, words))) {
+		mrc_delete(mr);
 		return mrc_null(error);
 	}
 	mr->ibv = (struct ibv_mr){pd->context, pd, addr, length, (uint32_t)words[0], (uint32_t)words[1], (uint32_t)words[1]};
@@ -107,16 +138,15 @@ static int is_read(struct context *context, uint32_t lkey)
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct mr *mr = (struct mr *)ibv, **each;
-
-	if (!mr)
-		return EINVAL;
-	word words[CALL_WORDS] = {mr->handle};
-
-	if (is_read((struct context *)((char *)ibv->context - offsetof(struct context, verbs.context)), ibv->lkey))
-		return EBUSY;
-	int error = mrc_call(CALL_DEREG_MR, words);
+	int error = mrc_check(mr, MR);
 
 	if (error)
+		return error;
+	word words[CALL_WORDS] = {mr->handle};
+
+	if (is_read(context_of(ibv->context), ibv->lkey))
+		return EBUSY;
+	if ((error = mrc_call(CALL_DEREG_MR, words)))
 		return error;
 	pthread_rwlock_wrlock(&regions);
 	for (each = chain_of(ibv->lkey); *each && *each != mr; each = &(*each)->next)
@@ -124,6 +154,6 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (*each)
 		*each = mr->next;
 	pthread_rwlock_unlock(&regions);
-	free(mr);
+	mrc_delete(mr);
 	return 0;
 }

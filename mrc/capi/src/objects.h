@@ -23,6 +23,11 @@ struct context {
 	struct qp *qps;
 };
 
+static inline struct context *context_of(struct ibv_context *context)
+{
+	return (struct context *)((char *)context - offsetof(struct context, verbs.context));
+}
+
 struct pd {
 	struct ibv_pd ibv;
 	word handle;
@@ -70,11 +75,19 @@ extern pthread_mutex_t mrc_lists;
 int mrc_refused(const char *what);
 /* Sets errno and returns NULL. */
 void *mrc_null(int error);
+/* Zeroed, one of the pointers that programs may give from now on. Sets errno and returns NULL. */
+enum kind { CONTEXT = 1, PD, MR, CQ, CHANNEL, QP };
+void *mrc_new(enum kind kind, size_t size);
+void mrc_delete(void *object);
+/* An errno: EINVAL for what is no such thing, or closed; EIO in a child that was forked. */
+int mrc_check(const void *object, enum kind kind);
 /* Zeroed memory that begins a line of the processor's cache. NULL without any. */
 void *mrc_memory(size_t size);
 /* The address of `length` bytes at `addr` of a region, 0 where they are not in it. */
 word mrc_local_address(struct ibv_pd *pd, uint32_t lkey, uint64_t addr, uint32_t length);
 
+int mrc_is_device(const struct ibv_device *device);
+int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
 int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int mrc_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int mrc_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);

@@ -124,6 +124,10 @@ int mrc_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	for (; wr; wr = wr->next) {
 		if ((error = may_post(qp, IBV_QPS_INIT)))
 			break;
+		if (wr->num_sge < 0 || wr->num_sge > 1) { /* nothing is read there: an immediate has no bytes */
+			error = EINVAL;
+			break;
+		}
 		if (posted - read_word(qp->words, RECEIVES_ENDED) >= (word)qp->cap.max_recv_wr) {
 			error = ENOMEM;
 			break;

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: made, brought from state to state, queried, destroyed. */
+/* Queue pairs: made, queried, destroyed. */
 #include "objects.h"
 
 #include <stdlib.h>
 
 #define MOST_WR (1u << 20)
-#define NEEDED_FOR_RTR (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 
 static uint64_t taken[MOST_QPS / 64]; /* places of the doorbells */
-
-static struct context *context_of(struct qp *qp)
-{
-	return (struct context *)((char *)qp->ibv.context - offsetof(struct context, verbs.context));
-}
 
 static void release(struct qp *qp)
 {
@@ -20,7 +14,7 @@ static void release(struct qp *qp)
 	free(qp->sends);
 	free(qp->receives);
 	free(qp->inline_data);
-	free(qp);
+	mrc_delete(qp);
 }
 
 static word power_of_two(uint32_t wanted)
@@ -35,8 +29,12 @@ static word power_of_two(uint32_t wanted)
 /* What a QP asks for, or an errno. */
 static int check_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	if (!pd || !attr || !attr->send_cq || !attr->recv_cq)
-		return EINVAL;
+	int error = mrc_check(pd, PD);
+
+	if (error || !attr)
+		return error ? error : EINVAL;
+	if ((error = mrc_check(attr->send_cq, CQ)) || (error = mrc_check(attr->recv_cq, CQ)))
+		return error;
 	if (attr->qp_type != IBV_QPT_RC)
 		return mrc_refused("a QP that is not RC");
 	if (attr->srq)
@@ -51,7 +49,7 @@ static int check_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 
 static struct qp *with_rings(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	struct qp *qp = calloc(1, sizeof *qp);
+	struct qp *qp = mrc_new(QP, sizeof *qp);
 	word sends = power_of_two(attr->cap.max_send_wr), receives = power_of_two(attr->cap.max_recv_wr);
 
 	if (!qp)
@@ -103,8 +101,8 @@ static int take_bit(void)
 
 static void join(struct qp *qp)
 {
-	qp->next = context_of(qp)->qps;
-	context_of(qp)->qps = qp;
+	qp->next = context_of(qp->ibv.context)->qps;
+	context_of(qp->ibv.context)->qps = qp;
 	((struct cq *)qp->ibv.send_cq)->users++;
 	((struct cq *)qp->ibv.recv_cq)->users++;
 }
@@ -145,16 +143,16 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct qp *qp = (struct qp *)ibv, **each;
-
-	if (!qp)
-		return EINVAL;
-	word words[CALL_WORDS] = {qp->handle};
-	int error = mrc_call(CALL_DESTROY_QP, words);
+	int error = mrc_check(qp, QP);
 
 	if (error)
 		return error;
+	word words[CALL_WORDS] = {qp->handle};
+
+	if ((error = mrc_call(CALL_DESTROY_QP, words)))
+		return error;
 	pthread_mutex_lock(&mrc_lists);
-	for (each = &context_of(qp)->qps; *each && *each != qp; each = &(*each)->next)
+	for (each = &context_of(qp->ibv.context)->qps; *each && *each != qp; each = &(*each)->next)
 		;
 	if (*each)
 		*each = qp->next;
@@ -169,83 +167,15 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ states */
-
-static void take_rtr(struct qp *qp, const struct ibv_qp_attr *attr, word *words)
-{
-	words[MODIFY_DEST_QPN] = attr->dest_qp_num;
-	words[MODIFY_RQ_PSN] = attr->rq_psn & 0xffffff;
-	words[MODIFY_PATH_MTU] = attr->path_mtu;
-	words[MODIFY_TRAFFIC_CLASS] = attr->ah_attr.grh.traffic_class ? attr->ah_attr.grh.traffic_class : NOT_GIVEN;
-	words[MODIFY_GID] = (word)(uintptr_t)&attr->ah_attr.grh.dgid;
-	qp->attr.dest_qp_num = attr->dest_qp_num;
-	qp->attr.rq_psn = attr->rq_psn;
-	qp->attr.path_mtu = attr->path_mtu;
-	qp->attr.ah_attr = attr->ah_attr;
-}
-
-static void forget_posted(struct qp *qp)
-{
-	mrc_forget(qp->ibv.send_cq, qp->ibv.qp_num);
-	mrc_forget(qp->ibv.recv_cq, qp->ibv.qp_num);
-}
-
-int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words)
-{
-	enum ibv_qp_state wanted = mask & IBV_QP_STATE ? attr->qp_state : (enum ibv_qp_state)read_word(qp->words, STATE);
-	int error;
-
-	/* In ERR and RESET nothing but the state is read: programs leave the rest as it was. */
-	words[MODIFY_QP] = qp->handle;
-	words[MODIFY_STATE] = wanted;
-	if (wanted == IBV_QPS_RTR) {
-		if ((mask & NEEDED_FOR_RTR) != NEEDED_FOR_RTR)
-			return EINVAL;
-		take_rtr(qp, attr, words);
-	} else if (wanted == IBV_QPS_RTS && read_word(qp->words, STATE) == IBV_QPS_RTR) {
-		if (!(mask & IBV_QP_SQ_PSN))
-			return EINVAL;
-		words[MODIFY_SQ_PSN] = attr->sq_psn & 0xffffff;
-		qp->attr.sq_psn = attr->sq_psn;
-	} else if (wanted != IBV_QPS_INIT && wanted != IBV_QPS_RTS && wanted != IBV_QPS_RESET && wanted != IBV_QPS_ERR) {
-		return EINVAL;
-	}
-	if (wanted == IBV_QPS_RESET)
-		qp->may_post = 0;
-	error = mrc_call(CALL_MODIFY_QP, words);
-	if (error) {
-		qp->may_post = read_word(qp->words, STATE) != IBV_QPS_RESET;
-		return error;
-	}
-	if (wanted == IBV_QPS_RESET)
-		forget_posted(qp);
-	else
-		qp->may_post = 1;
-	if (wanted == IBV_QPS_INIT && mask & IBV_QP_ACCESS_FLAGS)
-		qp->attr.qp_access_flags = attr->qp_access_flags;
-	qp->ibv.state = wanted;
-	return 0;
-}
-
-EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
-{
-	word words[CALL_WORDS];
-
-	if (!ibv || !attr)
-		return EINVAL;
-	for (int each = 0; each < CALL_WORDS; each++)
-		words[each] = NOT_GIVEN;
-	/* Port, pkey_index, timeouts, retries, access flags and read depths are not MRC's: they are taken and not used. */
-	return mrc_modify((struct qp *)ibv, attr, mask, words);
-}
-
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr)
 {
 	struct qp *qp = (struct qp *)ibv;
 
-	(void)mask;
-	if (!qp || !attr)
-		return EINVAL;
+	int error = attr ? mrc_check(qp, QP) : EINVAL;
+
+	(void)mask; /* all is told */
+	if (error)
+		return error;
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = ibv->state = (enum ibv_qp_state)read_word(qp->words, STATE);
 	attr->port_num = 1;
@@ -266,16 +196,21 @@ struct ibv_ece {
 	uint32_t vendor_id, options, comp_mask;
 };
 
+/* No options of a vendor's are known. */
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	*ece = (struct ibv_ece){0};
-	return 0;
+	int error = ece ? mrc_check(qp, QP) : EINVAL;
+
+	if (!error)
+		*ece = (struct ibv_ece){0};
+	return error;
 }
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	ece->options = 0;
-	return 0;
+	int error = ece ? mrc_check(qp, QP) : EINVAL;
+
+	if (!error)
+		ece->options = 0;
+	return error;
 }

@@ -43,7 +43,30 @@ static void in_the_child(void)
 
 int mrc_is_forked(void) { return is_forked; }
 
-int mrc_call(enum call what, word *words) { return ask ? ask(what, words) : ENOSYS; }
+/* Threads that begin while signals are blocked have them blocked for good: signals are for the program's own threads. */
+static void block_signals(sigset_t *before)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, before);
+}
+
+int mrc_call(enum call what, word *words)
+{
+	sigset_t before;
+	/* Calls that wait start no thread, and the program has its signals meanwhile. */
+	int waits = what == CALL_ASYNC_EVENT || what == CALL_DESTROY_QP, error;
+
+	if (!ask)
+		return ENOSYS;
+	if (!waits)
+		block_signals(&before);
+	error = ask(what, words);
+	if (!waits)
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
 
 static int refuse(const char *why, const char *what)
 {
@@ -179,14 +202,12 @@ static int start(void)
 
 int mrc_start(void)
 {
-	sigset_t all, before;
+	sigset_t before;
 	int failed = 0;
 
 	if (is_forked)
 		return refuse("a child that was forked has no endpoint: open the device before, or after exec", "");
-	/* Threads that begin in there have the mask of this one: signals are for the program's own. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
+	block_signals(&before);
 	pthread_mutex_lock(&starting);
 	if (!ask)
 		failed = start();

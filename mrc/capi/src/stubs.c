@@ -41,17 +41,6 @@ EXPORT int ibv_rate_to_mbps(int rate) { return (void)rate, -1; }
 EXPORT int mult_to_ibv_rate(int mult) { return (void)mult, 0; }
 EXPORT int mbps_to_ibv_rate(int mbps) { return (void)mbps, 0; }
 
-EXPORT long _ibv_query_gid_table(
-	struct ibv_context *context, struct ibv_gid_entry *entries, size_t most, uint32_t flags, size_t size)
-{
-	if (!context || !entries || flags || !most || size < sizeof *entries)
-		return -EINVAL;
-	memset(entries, 0, size);
-	entries->port_num = 1;
-	entries->gid_type = IBV_GID_TYPE_ROCE_V2;
-	return ibv_query_gid(context, 1, 0, &entries->gid) ? -errno : 1;
-}
-
 REFUSES_WITH_NULL(_verbs_init_and_alloc_context)
 REFUSES_WITH_NULL(ibv_create_ah)
 REFUSES_WITH_NULL(ibv_create_ah_from_wc)

@@ -10,7 +10,7 @@
 
 #define THREADS 16
 #define WRITES 400
-#define OPENS 200
+#define OPENS 1000
 
 static struct ibv_qp *shared;
 static struct ibv_cq *shared_cq;
@@ -46,6 +46,41 @@ static void *work(void *argument)
 	return NULL;
 }
 
+/* Threads of the library that would take a signal of the program's. */
+static int open_to_signals(void)
+{
+	DIR *directory = opendir("/proc/self/task");
+	char path[300], line[200];
+	int count = 0;
+
+	for (struct dirent *each; (each = readdir(directory));) {
+		unsigned long long blocked;
+
+		snprintf(path, sizeof path, "/proc/self/task/%s/status", each->d_name);
+		int number = atoi(each->d_name);
+		FILE *file = !number || number == getpid() ? NULL : fopen(path, "r");
+
+		while (file && fgets(line, sizeof line, file))
+			if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+				count += !(blocked >> (SIGALRM - 1) & 1);
+		if (file)
+			fclose(file);
+	}
+	closedir(directory);
+	return count;
+}
+
+/* Pages of the process that are in memory. */
+static long pages(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long all = 0, resident = 0;
+
+	CHECK(fscanf(file, "%ld %ld", &all, &resident), 2);
+	fclose(file);
+	return resident;
+}
+
 static int descriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -64,6 +99,7 @@ int main(void)
 	sigset_t alarms;
 
 	open_all();
+	CHECK(open_to_signals(), 0);
 	shared_cq = ibv_create_cq(context, 4096, NULL, NULL, 0);
 	shared = made(shared_cq, 64);
 	struct ibv_qp *other = made(shared_cq, 64);
@@ -84,15 +120,30 @@ int main(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 	CHECK(signals > 10, 1), CHECK(elsewhere, 0);
 	CHECK(ibv_destroy_qp(shared), 0), CHECK(ibv_destroy_qp(other), 0), CHECK(ibv_destroy_cq(shared_cq), 0);
-	int before = descriptors();
+	long before = 0, descriptors_before = 0;
 
 	for (int each = 0; each < OPENS; each++) {
+		/* What is allocated once, or kept to be used again, is there by then. */
+		if (each == OPENS / 4)
+			before = pages(), descriptors_before = descriptors();
 		struct ibv_context *again = ibv_open_device(ibv_get_device_list(NULL)[0]);
 		struct ibv_comp_channel *channel = ibv_create_comp_channel(again);
 		struct ibv_pd *domain = ibv_alloc_pd(again);
+		struct ibv_mr *region = ibv_reg_mr(domain, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		struct ibv_cq *cq = ibv_create_cq(again, 64, NULL, channel, 0);
+		struct ibv_qp_init_attr attr = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 64}};
+		struct ibv_qp *qp = ibv_create_qp(domain, &attr);
 
+		CHECK(to_init(qp), 0), CHECK(to_rtr(qp, qp), 0), CHECK(ibv_destroy_qp(qp), 0), CHECK(ibv_destroy_cq(cq), 0);
+		CHECK(ibv_dereg_mr(region), 0);
 		CHECK(ibv_destroy_comp_channel(channel), 0), CHECK(ibv_dealloc_pd(domain), 0), CHECK(ibv_close_device(again), 0);
 	}
-	CHECK(descriptors(), before);
+	CHECK(descriptors(), descriptors_before), CHECK(before > 0, 1);
+#ifndef SANITIZED /* whose own memory grows */
+	if (pages() > before + 128) {
+		printf("%ld pages more\n", pages() - before);
+		wrong = 1;
+	}
+#endif
 	return wrong;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread watches memory while writes of 64 B to 4 KiB land in it: a block's last word is never there before its first.
- * Prints how often it looked on stderr. */
+ * Prints how often it looked on stderr. It looks for 1 s at each size, and until it has looked as often as the argument says. */
 #include "pair.h"
 
 #include <pthread.h>
 
 #define SECONDS_OF_EACH 1
+#define SIZES 7
 
 static volatile uint64_t *first, *last;
 static volatile int over;
@@ -18,20 +19,22 @@ static void *watch(void *argument)
 		uint64_t end = __atomic_load_n(last, __ATOMIC_ACQUIRE), beginning = __atomic_load_n(first, __ATOMIC_ACQUIRE);
 
 		early += beginning < end;
-		looks++;
+		__atomic_store_n(&looks, looks + 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+	unsigned long wanted = count > 1 ? strtoul(arguments[1], NULL, 0) / SIZES : 0, goal = wanted, writes = 0;
+
 	open_all();
 	struct ibv_cq *cq = ibv_create_cq(context, 256, NULL, NULL, 0);
 	struct ibv_qp *left = made(cq, 64), *right = made(cq, 64);
 	uint64_t number = 0, *words = (uint64_t *)memory;
 
 	connect_both(left, right);
-	for (unsigned size = 64; size <= 4096; size *= 2) {
+	for (unsigned size = 64; size <= 4096; size *= 2, goal += wanted) {
 		pthread_t watcher;
 		time_t end = time(NULL) + SECONDS_OF_EACH + 1;
 
@@ -41,7 +44,7 @@ int main(void)
 		over = 0;
 		number = 0;
 		pthread_create(&watcher, NULL, watch, NULL);
-		while (time(NULL) < end) {
+		while (time(NULL) < end || __atomic_load_n(&looks, __ATOMIC_RELAXED) < goal) {
 			number++;
 			for (unsigned each = 0; each < size / 8; each++)
 				words[each] = number;
@@ -50,8 +53,9 @@ int main(void)
 		}
 		over = 1;
 		pthread_join(watcher, NULL);
+		writes += number;
 		CHECK(early, 0);
 	}
-	fprintf(stderr, "%lu looks, %lu early\n", looks, early);
+	fprintf(stderr, "%lu looks at %lu writes, %lu early\n", looks, writes, early);
 	return wrong;
 }

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Contexts: the device opened, its events, and closed. */
+#include "objects.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+word *mrc_bells;
+pthread_mutex_t mrc_lists = PTHREAD_MUTEX_INITIALIZER;
+
+static void *create_qp_ex(void)
+{
+	mrc_refused("ibv_create_qp_ex");
+	return NULL;
+}
+
+/* The words that all QPs ring at, made once. */
+static word *bells(void)
+{
+	pthread_mutex_lock(&mrc_lists);
+	if (!mrc_bells)
+		mrc_bells = mrc_memory(BELL_WORDS * sizeof(word));
+	pthread_mutex_unlock(&mrc_lists);
+	return mrc_bells;
+}
+
+/* A descriptor that is readable with `fd`, and that the program may make non-blocking: the endpoint's always is. -1 and
+ * errno without any. */
+static int descriptor_over(int fd)
+{
+	struct epoll_event readable = {.events = EPOLLIN};
+	int made = epoll_create1(EPOLL_CLOEXEC);
+
+	if (made >= 0 && epoll_ctl(made, EPOLL_CTL_ADD, fd, &readable)) {
+		int error = errno;
+
+		close(made);
+		errno = error;
+		return -1;
+	}
+	return made;
+}
+
+static void fill(struct context *made, struct ibv_device *device, int async_fd)
+{
+	struct ibv_context *context = &made->verbs.context;
+
+	made->verbs.sz = sizeof(struct verbs_context);
+	made->verbs.functions[QUERY_PORT] = (void *)mrc_query_port;
+	made->verbs.functions[CREATE_QP_EX] = (void *)create_qp_ex;
+	context->device = device;
+	context->ops.poll_cq = mrc_poll_cq;
+	context->ops.req_notify_cq = mrc_req_notify_cq;
+	context->ops.post_send = mrc_post_send;
+	context->ops.post_recv = mrc_post_recv;
+	context->cmd_fd = -1;
+	context->async_fd = async_fd;
+	context->num_comp_vectors = 1;
+	pthread_mutex_init(&context->mutex, NULL);
+	context->abi_compat = (void *)~(uintptr_t)0; /* there is a verbs_context around it */
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	int error = mrc_is_device(device) ? mrc_start() : EINVAL, fd;
+
+	if (error)
+		return mrc_null(error);
+	struct context *made = mrc_new(CONTEXT, sizeof *made);
+	word words[CALL_WORDS] = {(word)(uintptr_t)bells()};
+
+	if (!made || !words[0]) {
+		mrc_delete(made);
+		return mrc_null(ENOMEM);
+	}
+	if ((error = mrc_call(CALL_OPEN, words))) {
+		mrc_delete(made);
+		return mrc_null(error);
+	}
+	made->handle = words[0];
+	if ((fd = descriptor_over((int)words[1])) < 0) {
+		error = errno;
+		mrc_call(CALL_CLOSE, words);
+		mrc_delete(made);
+		return mrc_null(error);
+	}
+	fill(made, device, fd);
+	return &made->verbs.context;
+}
+
+EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	int error = mrc_check(context_of(context), CONTEXT);
+
+	if (error)
+		return error;
+	word words[CALL_WORDS] = {context_of(context)->handle};
+
+	if ((error = mrc_call(CALL_CLOSE, words)))
+		return error;
+	close(context->async_fd);
+	pthread_mutex_destroy(&context->mutex);
+	mrc_delete(context_of(context));
+	return 0;
+}
+
+/* ------------------------------------------------------------------ events */
+
+static struct ibv_qp *qp_numbered(struct ibv_context *context, uint32_t number)
+{
+	struct ibv_qp *found = NULL;
+
+	pthread_mutex_lock(&mrc_lists);
+	for (struct qp *qp = context_of(context)->qps; qp && !found; qp = qp->next)
+		if (qp->ibv.qp_num == number)
+			found = &qp->ibv;
+	pthread_mutex_unlock(&mrc_lists);
+	return found;
+}
+
+/* What the next event is. Returns an errno. */
+static int next_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	do {
+		int flags = fcntl(context->async_fd, F_GETFL);
+		word words[CALL_WORDS] = {context_of(context)->handle, flags >= 0 && flags & O_NONBLOCK};
+		int error = mrc_call(CALL_ASYNC_EVENT, words);
+
+		if (error)
+			return error;
+		memset(event, 0, sizeof *event);
+		event->event_type = words[0];
+		if (event->event_type == IBV_EVENT_QP_FATAL)
+			event->element.qp = qp_numbered(context, (uint32_t)words[1]);
+		else
+			event->element.port_num = (int)words[1];
+	} while (!event->element.qp); /* that of a QP that is gone */
+	return 0;
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	int error = event ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+
+	if (!error)
+		error = next_event(context, event);
+	return error ? (errno = error, -1) : 0;
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event) { (void)event; }

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""C programs and the library under sanitizers and valgrind: nothing is found in the library's C code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from c_programs import PROGRAMS, compiled, run_one, runs_programs
+from loopback import Inside
+
+from mrc.capi.build import HERE, LIB, build
+
+pytestmark = runs_programs
+CLANG = ["clang", "-DSANITIZED", "-g", "-O1", "-fno-omit-frame-pointer"]
+# What is compiled without the sanitizer synchronizes where it cannot see: it is not listened to.
+RACES = "called_from_lib:_compiled.cpython\ncalled_from_lib:libpython3\n"
+SANITIZED = [
+    ("address", "closed"),
+    ("address", "garbage"),
+    ("address", "refusals"),
+    ("address", "rings"),
+    ("address", "forks"),
+    ("thread", "events"),
+    ("thread", "plugin"),
+    ("thread", "rings"),
+    ("thread", "threads"),
+]
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang: apt install clang")
+@pytest.mark.parametrize(("sanitizer", "program"), SANITIZED)
+def test_a_sanitizer_finds_nothing(inside: Inside, tmp_path: Path, sanitizer: str, program: str) -> None:
+    by = [*CLANG, f"-fsanitize={sanitizer}"]
+    library = tmp_path / "lib"
+    build(library, by)
+    made = compiled(PROGRAMS / f"{program}.c", tmp_path, by=by, library=library)
+    (tmp_path / "races").write_text(RACES)
+    done = run_one(
+        inside,
+        str(made),
+        LD_LIBRARY_PATH=str(library),
+        # Python keeps what it has until the process ends.
+        ASAN_OPTIONS="detect_leaks=0",
+        TSAN_OPTIONS=f"suppressions={tmp_path / 'races'} ignore_noninstrumented_modules=1",
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done
+    assert "Sanitizer" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind: apt install valgrind")
+@pytest.mark.parametrize("program", ["closed", "garbage", "rings"])
+def test_valgrind_finds_nothing_with_the_suppressions_that_are_shipped(
+    inside: Inside, tmp_path: Path, program: str
+) -> None:
+    watched = ["valgrind", "-q", "--error-exitcode=9", "--fair-sched=yes", f"--suppressions={HERE / 'valgrind.supp'}"]
+    made = compiled(PROGRAMS / f"{program}.c", tmp_path, "-g")
+    done = run_one(inside, *watched, str(made), LD_LIBRARY_PATH=str(LIB), PYTHONMALLOC="malloc")
+    assert (done.returncode, done.stdout) == (0, ""), done
+    assert "==" not in done.stderr
