@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from vectors import RESERVED_VECTORS, STANDARD_VECTORS, VECTORS
 from mrc.capture.columns import EVERY, NO_TIME, NOT_THERE, RIGHT, WRONG, Columns, read_columns
 from mrc.capture.fields import ipv6_text, packet_document
 from mrc.capture.walk import walk
+from mrc.capture.walked import Walked
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 LINK_TYPES = (1, 12, 101, 113, 147, 228, 229, 276)
@@ -77,13 +79,20 @@ def text(layer: str, field: str, value: int) -> Any:
     return value
 
 
+def _around(walked: Walked) -> Counter[str]:
+    """How many headers of each name a tunnel around the packet has, of those names that the packet has inside too."""
+    own = {name for name, at in walked.layers if at >= walked.inside}
+    return Counter(name for name, at in walked.layers if at < walked.inside and name in own)
+
+
 def compare(columns: Columns, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> int:
     """Holds every column to the documents of single packets; how many field values were compared."""
-    documents = []
+    documents, tunnels = [], []
     for row in range(len(columns)):
         record = columns.frames.record(row)
         walked = walk(record.data, record.link_type, record.wire_length, profile)
         documents.append(packet_document(columns.first + row, record, walked, profile))
+        tunnels.append(_around(walked))
     verdicts = {True: RIGHT, False: WRONG, None: NOT_THERE}
     assert columns.numbers.tolist() == [document["number"] for document in documents]
     assert columns.icrc.tolist() == [verdicts[document["icrc_ok"]] for document in documents]
@@ -94,7 +103,8 @@ def compare(columns: Columns, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> in
     lengths = [0] * len(documents)
     crcs = {}
     for row, document in enumerate(documents):
-        seen: dict[str, int] = {}
+        # What a tunnel around the packet has is not counted.
+        seen = {name: -1 - count for name, count in tunnels[row].items()}
         for layer in document["layers"]:
             name = layer["layer"]
             there.setdefault(name, set()).add(row)
@@ -104,7 +114,7 @@ def compare(columns: Columns, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> in
                 crcs[row] = layer["fields"]["crc"]
             else:
                 occurrence = seen[name] = seen.get(name, -1) + 1
-                for field, value in layer["fields"].items():
+                for field, value in layer["fields"].items() if occurrence >= 0 else ():
                     expected.setdefault((name, field, occurrence), {})[row] = value
     assert columns.payload_length.tolist() == lengths
     assert dict(zip(*(part.tolist() for part in columns.crc()), strict=True)) == crcs
@@ -166,6 +176,19 @@ def items(draw: st.DrawFn) -> Item:
 def test_the_quick_way_and_the_slow_way_agree(packets: list[Item], profile: WireProfile) -> None:
     for columns in columns_of(capture(packets), profile):
         compare(columns, profile)
+
+
+def test_an_occurrence_counts_no_header_of_a_tunnel_around_the_packet() -> None:
+    """VXLAN for an Ethernet frame that holds nothing known, behind two VLAN tags, and a packet without a tunnel."""
+    inside = bytes.fromhex("90000a0b0000 0102abcd0001 fedc")
+    udp = struct.pack(">4H", 0x0312, 4789, 8 + 8 + len(inside), 0) + bytes.fromhex("0800000000002200")
+    ip = struct.pack(">IHBB", 6 << 28, len(udp) + len(inside), 17, 64) + bytes(15) + b"\1" + bytes(15) + b"\2"
+    tunnel = ETHER[:12] + bytes.fromhex("88a8 6007 8100 b064 86dd") + ip + udp + inside
+    (columns,) = columns_of(capture([(tunnel, len(tunnel), 1), (on_ethernet(WHOLE[0]), len(WHOLE[0]) + 14, 1)]))
+    assert compare(columns)
+    rows, found = columns.values("ether", "dst", 0)
+    assert [text("ether", "dst", value) for value in found.tolist()] == ["90:00:0a:0b:00:00", "02:00:00:00:00:02"]
+    assert rows.tolist() == [0, 1]
 
 
 def test_every_vector_on_every_link() -> None:
