@@ -76,10 +76,15 @@ class Trouble:
         self.stop(self.receiver)
 
     def kill_sender(self) -> None:
-        self.sender.process.kill()
+        self.kill(self.sender)
 
     def kill_receiver(self) -> None:
-        self.receiver.process.kill()
+        self.kill(self.receiver)
+
+    def kill(self, which: Running) -> None:
+        which.process.kill()
+        # A process that is killed still lives for a moment.
+        which.process.wait(PATIENCE_S)
 
     def cut(self) -> None:
         cable = self.chance.choice(self.lab.topology.links).name
