@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -263,6 +264,16 @@ def test_this_process_runs_all_of_it_one_way() -> None:
         name = ".".join(source.relative_to(PACKAGE.parent).with_suffix("").parts)
         from_file = core.OBJECT if mrc.CORE.kind == core.COMPILED else source
         assert import_module(name).__file__ == str(from_file)
+
+
+def test_compiled_modules_call_the_c_of_octets_and_not_its_python() -> None:
+    """Where only the source imports it, each byte of a packet costs a call of Python."""
+    imports = re.compile(r"^from mrc\.wire import (.*\b)?octets\b", re.MULTILINE)
+    declares = re.compile(r"^from mrc\.wire cimport (.*\b)?octets\b", re.MULTILINE)
+    sources = [path for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
+    users = [path for path in sources if imports.search(path.with_suffix(".py").read_text())]
+    assert len(users) > 20
+    assert [path.name for path in users if not declares.search(path.read_text())] == []
 
 
 def test_no_two_compiled_modules_end_alike() -> None:

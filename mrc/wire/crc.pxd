@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
+from mrc.wire cimport octets
+
 cpdef unsigned int crc32(const unsigned char[::1] data, unsigned int value=*)
 
 cpdef void crcs(
