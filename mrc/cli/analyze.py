@@ -328,6 +328,8 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
     rows = []
     paths = [(each, path) for each in directions if each.transport == "mrc" for path in each.paths]
     for direction, path in paths[:_PATHS_SHOWN]:
+        # At the receiver the time to the SACK is its own, and no round trip.
+        there = direction.capture_point != "receiver"
         rows.append(
             (
                 "" if direction.responder_qpn is None else f"0x{direction.responder_qpn:06x}",
@@ -339,11 +341,11 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
                 number_text(path.retransmissions, ","),
                 f"{path.marks:,}",
                 f"{path.trimmed:,}",
-                microseconds_text(path.rtt.p50_ns, ".0f"),
-                microseconds_text(path.rtt.p99_ns, ".0f"),
+                microseconds_text(path.rtt.p50_ns if there else None, ".0f"),
+                microseconds_text(path.rtt.p99_ns if there else None, ".0f"),
                 f"{path.probes_answered}/{path.probes}",
-                f"{path.outs}",
-                path.state if direction.capture_point != "receiver" else "",
+                number_text(path.outs, ","),
+                path.state or "-",
             )
         )
     if rows:

@@ -55,9 +55,9 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
                     number_text(says.lost_in_both),
                     f"{path.trimmed:,}",
                     f"{says.trimmed:,}",
-                    f"{path.outs}",
+                    number_text(path.outs),
                     f"{says.outs}",
-                    path.state if each.capture_point != "receiver" else "",
+                    path.state or "-",
                     says.state,
                 )
             )

@@ -249,6 +249,7 @@ def test_at_the_receiver_what_came_has_arrived_and_what_came_twice_was_for_nothi
     assert (figures.spurious_retransmissions, figures.retransmissions, figures.goodput_bytes) == (1, 3, 10 * 1024)
     assert path_of(direction, A).spurious_retransmissions == 1
     assert path_of(direction, B).lost is None
+    assert {(path.state, path.outs, path.out_ns) for path in figures.paths} == {(None, None, None)}
     assert any("on which path" in words for words in figures.unknowable)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from capture_forms import on_ethernet, pcap
+from drawn_forms import FORMS
 from packet_vectors import PACKETS
 from test_capture_columns import under_srv6
 from vector_forms import REQUESTOR, RESPONDER, octets, with_icrc
@@ -154,6 +155,13 @@ def sent(*transports: bytes) -> list[bytes]:
 
 def test_nothing_is_wrong_with_good_traffic() -> None:
     assert found(sent(*GOOD, *CONTROL)) == {}
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_headers_around_the_packet_are_nobodys_violation(form: str) -> None:
+    """A mirror or an overlay over IPv4 carries SRv6, two IP headers, as well as a packet with one."""
+    frames = sent(*GOOD, *CONTROL) + [on_ethernet(under_srv6(over_ipv6(transport))) for transport in GOOD]
+    assert found([FORMS[form](frame, number) for number, frame in enumerate(frames)]) == {}
 
 
 def test_order_loss_and_double_capture_are_nobodys_violation() -> None:

@@ -100,9 +100,9 @@ class PathFigures:
     probes: int = 0
     probes_answered: int = 0
     probe_rtt: Times = field(default_factory=lambda: Times(0))
-    state: str = "GOOD"
-    outs: int = 0
-    out_ns: int | None = 0
+    state: str | None = None
+    outs: int | None = None
+    out_ns: int | None = None
     state_changes: list[dict[str, Any]] = field(default_factory=list)
     first_use_ns: int | None = None
     last_use_ns: int | None = None

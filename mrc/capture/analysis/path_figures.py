@@ -17,6 +17,7 @@ from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import ARRIVED, PENDING, REFUSED, SPURIOUS, TRIMMED
 from mrc.capture.analysis.figures import PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow
+from mrc.capture.analysis.path_states import GOOD
 from mrc.capture.analysis.records import (
     NACK,
     SACK,
@@ -89,6 +90,8 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
         path.probes, path.probes_answered = len(answered), int((answered < NEVER).sum())
         sent = probes.probes["time"][probes_by_ev[ev]]
         path.probe_rtt = Times.of((answered - sent)[answered < NEVER])
+        if not at_receiver:
+            path.state, path.outs, path.out_ns = GOOD, 0, 0
         history = direction.histories.get(ev)
         if history is not None:
             path.state, path.outs, path.out_ns = history.state, history.outs, history.out_ns

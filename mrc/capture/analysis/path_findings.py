@@ -207,7 +207,7 @@ def paths_out(direction: Direction) -> Iterator[Finding]:
         back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
         took = "" if path.out_ns is None else f", for {duration_text(path.out_ns / 1e9)} in all"
         times = plural(path.outs, "time") + took
-        text = f"path {path_name(path)} was taken out of use {times}; {back}"
+        text = f"path {path_name(path)} was taken out of use {times}, as inferred from its losses; {back}"
         severity = WARNING if path.state == "ASSUMED_BAD" else INFO
         packet, time_ns = change["packet"], change["time_ns"]
         weight = (path.out_ns or 0) / 1e9

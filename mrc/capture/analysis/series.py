@@ -294,7 +294,7 @@ def _states(direction: Direction, scale: _Scale, reported: Comparison | None) ->
     start_ns = reported.start_ns if reported is not None else None
     with_reported = {ev for ev, path in reported_paths.items() if path.changes} if start_ns is not None else set()
     paths = [path for path in direction.figures.paths if path.ev in direction.histories or path.ev in with_reported]
-    paths.sort(key=lambda path: (-path.outs, -path.marks))
+    paths.sort(key=lambda path: (-(path.outs or 0), -path.marks))
     made = []
     most = LANES_DRAWN // 2 if with_reported else LANES_DRAWN
     for path in sorted(paths[:most], key=lambda path: path.ev):

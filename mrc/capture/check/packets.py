@@ -262,7 +262,11 @@ def _check_carriers(columns: Columns, mrc: Bools, findings: Findings) -> None:
     request = np.isin(columns.column("bth", "opcode"), sorted(REQUEST_OPCODES)) & mrc & ~columns.trimmed
     ecn = _outermost_ecn(columns)
     findings.add("MRC-ECN-01", "data that is not sent ECT(0)", numbers[request & (ecn >= 0) & (ecn < 2)])
-    inside = [len(stack.ip) > 1 and any(name == "ipv4" for name, _ in stack.layers) for stack in columns.stacks]
+    # Of the packet's own headers: a mirror or an overlay around it carries whatever it likes.
+    inside = [
+        len(stack.ip) > 1 and any(name == "ipv4" and at >= stack.inside for name, at in stack.layers)
+        for stack in columns.stacks
+    ]
     findings.add(
         "MRC-WIRE-04", "IPv4 inside another IP packet, or around one", numbers[mrc & np.array(inside)[columns.stack]]
     )
