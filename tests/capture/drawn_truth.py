@@ -303,6 +303,11 @@ class _Said:
                 self.wrong.append(f"finding {each.kind}: {each.text}")
             if each.kind in ("lossy-path", "dead-path", "slow-path") and each.ev not in self.draw.culprit:
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")
+            # What came short of its turns.
+            local = self.draw.fault in ("path", "plane", "dead")
+            named = each.kind == "loss-before-capture" and "in turn" in each.text
+            if named and (not local or (each.ev is not None and each.ev not in self.draw.culprit)):
+                self.wrong.append(f"wrong part {each.kind}: {each.text}")
 
 
 # What names a fault; where two kinds stand, the second is all that a receiver's capture can say.

@@ -23,7 +23,7 @@ from mrc.capture.analysis.finding import (
     patience_ns,
     share_of,
 )
-from mrc.capture.analysis.path_findings import places
+from mrc.capture.analysis.path_findings import came_short, places
 from mrc.capture.analysis.records import NACK, NAK
 from mrc.report.units import duration_text, percent_text, plural
 from mrc.wire.names import NACK_REASONS, SYNDROMES
@@ -199,7 +199,14 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
     if figures.missing_before_capture:
         count = plural(figures.missing_before_capture, "packet")
         text = f"{count} came as a retransmission only: the first was lost before this point"
-        yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=figures.missing_before_capture)
+        short: dict[int, int] = {}
+        if figures.transport == "mrc" and len(figures.paths) > 1:
+            short = came_short(figures.paths, figures.missing_before_capture)
+        if short:
+            text += f"; {places(figures.paths, short)}, if paths are taken in turn: fewer packets came there"
+        ev = next(iter(short)) if len(short) == 1 else None
+        weight = figures.missing_before_capture
+        yield Finding(WARNING, "loss-before-capture", text, figures.name, ev, weight=weight)
     yield from _losses_uncounted(direction)
     behind = direction.fates.requests["ev"][direction.fates.are(LOST)].tolist()
     if figures.capture_point == "receiver" and behind:

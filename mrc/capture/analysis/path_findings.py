@@ -36,6 +36,8 @@ _IMBALANCE, _LEAST_PACKETS = 1.25, 100
 _SLOW, _LEAST_SAMPLES = 2.0, 20
 # Paths are used in turn: one that carries less than this share of the middle one was left out.
 _CARRIED_LESS = 0.9
+# By so many at least it has to be, and the others differ by no more than this share.
+_LEAST_SHORT, _ALIKE = 5, 0.05
 
 
 def stands_out(lost: int, packets: int, others_lost: int, others: int, paths: int) -> bool:
@@ -111,6 +113,19 @@ def places(paths: list[PathFigures], lost: dict[int, int]) -> str:
     """In words: on which paths these packets were lost."""
     named = next((path_name(path) for path in paths if lost.get(path.ev)), "")
     return where(paths, lost, named)
+
+
+def came_short(paths: list[PathFigures], missing: int) -> dict[int, int]:
+    """By EV, how many packets fewer a path brought than the others: where paths are taken in turn, so many were lost on
+    it. Empty where the others are not alike, or where this is not about as many as are `missing`."""
+    most = max(path.packets for path in paths)
+    usual = int(np.median([path.packets for path in paths if path.packets > _CARRIED_LESS * most]))
+    short = {path.ev: usual - path.packets for path in paths if path.packets < _CARRIED_LESS * usual}
+    least = min(path.packets for path in paths if path.ev not in short)
+    total = sum(short.values())
+    if total < _LEAST_SHORT or usual - least > max(2, _ALIKE * usual) or abs(total - missing) > max(2, missing // 4):
+        return {}
+    return short
 
 
 def _first_lost(direction: Direction, evs: Collection[int]) -> np.void:
