@@ -18,6 +18,7 @@ import signal
 import socket
 import struct
 import sys
+from heapq import merge
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,6 +37,10 @@ _FRAME = 8192  # a whole packet of any path MTU and its ring header
 _FRAME_HEADER = struct.Struct("=IIIHHII")
 
 
+# Seconds, nanoseconds, length on the wire, bytes kept.
+_Packet = tuple[int, int, int, bytes]
+
+
 class _Ring:
     """The receive ring of one interface."""
 
@@ -49,19 +54,17 @@ class _Ring:
         self._next = 0
         self.socket.bind((interface, ETH_P_ALL))
 
-    def drain(self, file: BinaryIO) -> int:
-        """Write every packet that has arrived. Returns how many."""
-        written = 0
+    def drain(self) -> list[_Packet]:
+        """Take every packet that has arrived."""
+        taken: list[_Packet] = []
         while True:
             at = self._next * _FRAME
             status, length, kept, mac, _, seconds, nanoseconds = _FRAME_HEADER.unpack_from(self._map, at)
             if not status & TP_STATUS_USER:
-                return written
-            file.write(struct.pack("<IIII", seconds, nanoseconds, kept, length))
-            file.write(self._map[at + mac : at + mac + kept])
+                return taken
+            taken.append((seconds, nanoseconds, length, self._map[at + mac : at + mac + kept]))
             struct.pack_into("=I", self._map, at, TP_STATUS_KERNEL)
             self._next = (self._next + 1) % self._frames
-            written += 1
 
     def close(self) -> int:
         """Returns how many packets the kernel dropped for want of room in the ring."""
@@ -71,9 +74,35 @@ class _Ring:
         return int(dropped)
 
 
+class _Writer:
+    """Puts the packets of several rings in order of time.
+
+    A ring is drained after another, so packets of the first that arrive meanwhile come a turn later, behind younger
+    ones of the second. Each packet waits until every ring has been drained once more.
+    """
+
+    def __init__(self, file: BinaryIO, rings: int) -> None:
+        self.written = 0
+        self._file = file
+        self._waiting: list[list[_Packet]] = [[] for _ in range(rings)]
+
+    def add(self, drained: list[list[_Packet]]) -> None:
+        """Write what was waiting, and what was drained now and is older than that."""
+        latest = max((each[-1][:2] for each in self._waiting if each), default=(-1, 0))
+        ready = []
+        for ring, new in enumerate(drained):
+            # The packets of a ring keep their order, also where the clock was set back.
+            count = next((at for at, each in enumerate(new) if each[:2] > latest), len(new))
+            ready.append(self._waiting[ring] + new[:count])
+            self._waiting[ring] = new[count:]
+        for seconds, nanoseconds, length, kept in merge(*ready, key=lambda packet: packet[:2]):
+            self._file.write(struct.pack("<IIII", seconds, nanoseconds, len(kept), length))
+            self._file.write(kept)
+        self.written += sum(map(len, ready))
+
+
 def record(path: Path, interfaces: list[str]) -> tuple[int, int]:
     """Write packets to `path` until a signal. Returns (packets written, packets the kernel dropped)."""
-    written = 0
     stopping = False
 
     def stop(signum: int, frame: object) -> None:
@@ -85,14 +114,15 @@ def record(path: Path, interfaces: list[str]) -> tuple[int, int]:
     rings = [_Ring(interface) for interface in interfaces]
     with open(path, "wb", buffering=1 << 20) as file:
         file.write(struct.pack("<IHHiIII", _PCAP_NANOSECONDS, 2, 4, 0, 0, _SNAPLEN, _LINKTYPE_ETHERNET))
+        writer = _Writer(file, len(rings))
         print("ready", flush=True)
         while True:
             select.select([ring.socket for ring in rings], (), (), 0 if stopping else 0.1)
-            here = sum(ring.drain(file) for ring in rings)
-            written += here
-            if stopping and not here:
+            drained = [ring.drain() for ring in rings]
+            writer.add(drained)
+            if stopping and not any(drained):
                 break
-    return written, sum(ring.close() for ring in rings)
+    return writer.written, sum(ring.close() for ring in rings)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,8 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     there = Sightings(requests, _key(requests, requests["seq"]), sole)
     back = Sightings(answers, _key(answers, answers["trigger"]))
     asking = Sightings(probes, _key(probes, probes["probe_id"]))
+    # Probes go where requests go; they are too few to show by themselves how slow a path can be.
+    asking.allow_as_much_as(there.way)
     noticing = Sightings(notices, _key(notices, notices["probe_id"]))
     window, window_back, apart = _windows(there, back, requests, answers, flow.mrc)
     if len(there.at) < _FEWEST:

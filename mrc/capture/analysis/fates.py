@@ -99,7 +99,9 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
         else:
             by = _arrived_by(requests["time"], first, known, answers, trips, shortest)
             soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
-            fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0)
+            refused = np.zeros(len(seq), np.bool_)
+            refused[[at for at, _ in _refused(requests, answers, False)]] = True
+            fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0, refused)
         if mrc:
             _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
@@ -158,7 +160,14 @@ def _soonest(requests: Rows, trips: RoundTrips, sure: Bools, shortest: int) -> I
 
 
 def _at_sender(
-    requests: Rows, known: Acknowledged, group: I64, first: Bools, by: I64, soonest: I64, answered: bool
+    requests: Rows,
+    known: Acknowledged,
+    group: I64,
+    first: Bools,
+    by: I64,
+    soonest: I64,
+    answered: bool,
+    refused: Bools,
 ) -> I64:
     time, starts = requests["time"], np.flatnonzero(first)
     sent_before = time <= np.minimum(known.at[group] - soonest, by[group])
@@ -167,6 +176,10 @@ def _at_sender(
     missed = requests["rtx"][starts]
     arrived = np.maximum(np.add.reduceat(sent_before, starts) - 1, np.where(missed, -1, 0))
     counts = np.diff(np.append(starts, len(time)))
+    # What a NACK names did not arrive, however soon the answer came after the next one.
+    for at in np.flatnonzero(np.logical_or.reduceat(refused, starts)).tolist():
+        while 0 <= arrived[at] < counts[at] - 1 and refused[starts[at] + arrived[at]]:
+            arrived[at] += 1
     never = known.at == NEVER
     arrived[never] = counts[never]
     # The first transmission's own SACK: it arrived, however late.

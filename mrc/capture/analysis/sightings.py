@@ -44,6 +44,12 @@ class Sightings:
         self.sole = np.zeros(len(self.at), np.bool_) if sole is None else sole[now]
         self.packets = len(rows) - len(self.at)
 
+    def allow_as_much_as(self, way: Way | None) -> None:
+        """Take sightings at two places for one packet's where they are as far apart as `way` allows."""
+        if self.way is not None and way is not None:
+            allowed = way.tolerance + abs(way.middle - self.way.middle)
+            self.way = self.way._replace(tolerance=max(self.way.tolerance, allowed))
+
     def window(self, least_doubled: float, most: int = 1) -> Window | None:
         """The distance of copies at one place, or at places that look alike: where that many packets have one and most
         of the distances are alike. `most`: how many distances there may be of packets that may be sent again."""
