@@ -26,8 +26,8 @@ from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 
 LAB_NAME = "demo"
-# A path that was cut has to be out of use by then, or after this share of the time that the data took: where a machine is
-# slow with the data, as on the first run after a start, it is slow with the answers that show the cut.
+# A path that was cut has to be out of use by then, or after this share of the time that the data took: where a machine
+# is slow with the data, as on the first run after a start, it is slow with the answers that show the cut.
 DEAD_PATH_LIMIT_S, DEAD_PATH_SHARE = 0.1, 0.25
 LEAST_TAIL_PACKETS = 1536  # four windows
 # A path that lost something is back once a probe of it was answered. Where probes are lost, too, the next come 10, 20,
