@@ -26,9 +26,7 @@ from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 
 LAB_NAME = "demo"
-# A path that was cut has to be out of use by then, or after this share of the time that the data took: where a machine
-# is slow with the data, as on the first run after a start, it is slow with the answers that show the cut.
-DEAD_PATH_LIMIT_S, DEAD_PATH_SHARE = 0.1, 0.25
+DEAD_PATH_LIMIT_S = 0.1
 LEAST_TAIL_PACKETS = 1536  # four windows
 # A path that lost something is back once a probe of it was answered. Where probes are lost, too, the next come 10, 20,
 # 40, 80 ms later.
@@ -229,7 +227,7 @@ def _judge(
         if dead and cut_at_ns is not None:
             last_use_s = ((path.last_use_ns or cut_at_ns) - cut_at_ns) / 1e9
             failovers.append(Failover(plan.cut_link, (cut_at_ns - started) / 1e9, last_use_s))
-            if last_use_s > max(DEAD_PATH_LIMIT_S, DEAD_PATH_SHARE * report.data_seconds):
+            if last_use_s > DEAD_PATH_LIMIT_S:
                 faults.append(f"{name} got data {last_use_s * 1e3:.0f} ms after it was cut")
         elif plan.size and not too_short and (path.last_use_ns or 0) < used_since:
             faults.append(f"{name} was not in use at the end")
