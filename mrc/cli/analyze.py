@@ -298,8 +298,8 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
             number_text(each.spurious_retransmissions, ","),
             f"{each.marks + each.congestion_notifications:,}",
             f"{each.trimmed:,}",
-            microseconds_text(each.rtt.p50_ns, ".0f"),
-            microseconds_text(each.rtt.p99_ns, ".0f"),
+            microseconds_text(each.round_trips.p50_ns, ".0f"),
+            microseconds_text(each.round_trips.p99_ns, ".0f"),
             f"{each.messages - each.messages_unfinished:,}",
         )
         for each in directions[:_QPS_SHOWN]

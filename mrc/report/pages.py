@@ -31,7 +31,7 @@ Page = tuple[bytes, str]
 
 
 class PageServer:
-    """Serves `pages`, each under its path, in threads, until `close`."""
+    """Serves `pages`, each under its path, in threads, until `close`. A page that raises SystemRefused is a 501."""
 
     def __init__(self, host: str, port: int, pages: Mapping[str, Callable[[], Page]], policy: str = "") -> None:
         """`port` 0: any free one; `port` then says which. `policy` is the pages' Content-Security-Policy.
@@ -112,7 +112,12 @@ class _Handler(BaseHTTPRequestHandler):
         if make is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        self._answer(*make())
+        try:
+            page = make()
+        except SystemRefused as refused:
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED, explain=str(refused))
+            return
+        self._answer(*page)
 
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(HTTPStatus.OK)

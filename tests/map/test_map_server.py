@@ -105,3 +105,12 @@ def test_the_page_is_served_over_ipv6_too() -> None:
         assert asked_as(made, "/", "[::1]")[0] == 200
     finally:
         made.close()
+
+
+def test_without_prometheus_client_the_metrics_say_what_to_install(
+    server: MapServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrc.report.prometheus.find_spec", lambda name: None)
+    status, body = asked_as(server, "/metrics", "localhost")
+    assert (status, b"softmrc[metrics]" in body) == (501, True)
+    assert asked_as(server, "/map.json", "localhost")[0] == 200

@@ -64,7 +64,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 }
 
 EXPORT void ibv_free_device_list(struct ibv_device **list) { free(list); }
-EXPORT const char *ibv_get_device_name(struct ibv_device *device) 
+EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 {
 	return mrc_is_device(device) ? device->name : mrc_null(EINVAL);
 }

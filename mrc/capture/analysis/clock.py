@@ -46,13 +46,13 @@ class Pause(NamedTuple):
         return self.end - self.begin
 
     def moved(self, steps: list[Step]) -> Pause:
-        """The same pause as if the clock had not been set at these steps."""
+        """The pause with these steps of the clock taken out."""
         begin, end = moved(np.array([self.begin, self.end]), steps).tolist()
         return Pause(begin, end, self.number)
 
 
 def moved(time: I64, steps: list[Step]) -> I64:
-    """Times as if the clock had not been set at these steps."""
+    """Times with these steps of the clock taken out."""
     shifted = time.copy()
     for step in steps:
         shifted[time >= step.at] += step.ns

@@ -198,6 +198,11 @@ class DirectionFigures:
         return f"{source} > {destination} QP {qpn}"
 
     @property
+    def round_trips(self) -> Times:
+        """For a table: none at the receiver, whose time from packet to SACK is its own."""
+        return Times(0) if self.capture_point == "receiver" else self.rtt
+
+    @property
     def lost_text(self) -> str:
         """The lost, for a table: at the receiver, those before the capture and those behind it."""
         if self.lost is not None:

@@ -119,7 +119,8 @@ def _qps(directions: list[DirectionFigures]) -> str:
             each.retransmissions,
         ]
         row += [each.spurious_retransmissions, marks, each.trimmed]
-        row += [microseconds_text(each.rtt.p50_ns), microseconds_text(each.rtt.p99_ns), done]
+        trips = each.round_trips
+        row += [microseconds_text(trips.p50_ns), microseconds_text(trips.p99_ns), done]
         rows.append(row)
     return "<h2>Queue pairs</h2>\n" + table(headings, rows, 2, most=_DIRECTIONS_LISTED)
 
@@ -259,7 +260,7 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
     for path in paths:
         row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, size_text(path.payload_bytes)]
         row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
-        row += [microseconds_text(path.rtt.p50_ns), microseconds_text(path.rtt.p99_ns)]
+        row += [None, None] if at_receiver else [*map(microseconds_text, (path.rtt.p50_ns, path.rtt.p99_ns))]
         row += [f"{path.probes_answered}/{path.probes}"]
         row += (
             [None, None, None]

@@ -9,7 +9,6 @@ import click
 
 from mrc.cli.common import interrupted, note
 from mrc.cli.listen import Listen
-from mrc.errors import CallerError
 
 _TURN_S = 3600.0
 
@@ -32,11 +31,11 @@ def metrics(listen: tuple[str, int] | None) -> None:
       mrc ctl metrics > /var/lib/prometheus/node-exporter/mrc.prom
     """
     from mrc.net.control.client import endpoints
+    from mrc.report.prometheus import check_prometheus_client
 
-    try:
-        from mrc.top.metrics import text
-    except ModuleNotFoundError:
-        raise CallerError("metrics need prometheus-client: pip install 'softmrc[metrics]'") from None
+    check_prometheus_client()
+    from mrc.top.metrics import text
+
     if listen is None:
         click.echo(text(endpoints), nl=False)
         return
