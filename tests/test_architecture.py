@@ -277,6 +277,7 @@ OF_A_SENDER = {
     *(
         "mrc.net.transfer",
         "mrc.net.transfer.ahead",
+        "mrc.net.transfer.background",
         "mrc.net.transfer.names",
         "mrc.net.transfer.outgoing",
         "mrc.net.transfer.packs",
@@ -284,10 +285,11 @@ OF_A_SENDER = {
     ),
     *("mrc.net.transfer.report", "mrc.net.transfer.sender", "mrc.net.transfer.sources", "mrc.net.transfer.sums"),
     *("mrc.net.transfer.terms", "mrc.net.transfer.tree", "mrc.report", "mrc.report.units"),
+    *("mrc.net.transfer.window", "mrc.net.transfer.writing"),
 }
 _OF_THE_ENDPOINT = re.compile(r"mrc\.((endpoint|wire|verbs)(\..+)?|net\.\w+)")
 NEVER_IN_A_TRANSFER = {
-    *("numpy", "scapy", "pyroute2", "cryptography", "rich", "yaml", "jsonschema", "prometheus_client"),
+    *("numpy", "scapy", "pyroute2", "rich", "yaml", "jsonschema", "prometheus_client"),
     *("importlib.metadata", "asyncio", "multiprocessing", "subprocess", "tempfile", "email", "http"),
 }
 

@@ -137,7 +137,6 @@ def _print(result: DemoResult) -> None:
         f"{size_text(report.bytes)} in {took_text(report)}: {goodput_text(report.goodput_gbps)} of goodput, "
         f"{retransmissions(report)}"
     )
-    for file in report.files:
-        click.echo(f"SHA-256 {file.sha256}  {'the same at both ends' if report.sha256_match else 'DIFFERS'}")
+    click.echo(f"What arrived {'is what was sent' if report.sums_agree else 'DIFFERS from what was sent'}.")
     if not result.faults:
         click.echo(_NEXT)

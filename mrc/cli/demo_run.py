@@ -199,7 +199,7 @@ def _judge(
         duplicates_received=sent["duplicates_received"],
     )
     faults = []
-    if not (sent["sha256_match"] and received["sha256_match"]):
+    if not (sent["sums_agree"] and received["sums_agree"]):
         faults.append("the sums differ")
     template = UsidTemplate(source_leaf=0, destination_leaf=1, destination_host=1)
     all_packets = sum(path.packets for path in report.paths)

@@ -87,10 +87,10 @@ def recv(
 ) -> None:
     """Receive files. Prints its ticket as one line on stdout and waits; any number of senders may use it.
 
-    A file appears under its name in DIR only when it is complete and its SHA-256 agrees, a directory when all in it is.
-    What arrived of a transfer that breaks, 16 MiB or more of a file, stays as .NAME.mrc-part: the same `mrc send` goes
-    on with it. With `-` one file is written to stdout as it comes, the ticket is on stderr, and the exit status says
-    whether its SHA-256 agreed. With --json the ticket line is followed by one JSON document when the receiver ends.
+    A file appears under its name in DIR only when it is complete and both ends' sums agree, a directory when all in it
+    is. What arrived of a transfer that breaks, 16 MiB or more of a file, stays as .NAME.mrc-part: the same `mrc send`
+    goes on with it. With `-` one file is written to stdout as it comes, the ticket is on stderr, and the exit status
+    says whether the sums agreed. With --json the ticket line is followed by one JSON document when the receiver ends.
     Ctrl-C ends it with exit status 130, SIGTERM with 143, the end of its lab with 1. Needs root or CAP_NET_RAW. Without
     a fabric it runs in udp mode on ordinary addresses.
 
@@ -190,7 +190,7 @@ class AllSessions:
             return
         self._sessions += 1
         self._files += len(outcome.report.files)
-        self._sound &= outcome.failure is None and outcome.report.sha256_match
+        self._sound &= outcome.failure is None and outcome.report.sums_agree
         if outcome.failure is not None:
             self._errors.append(outcome.failure)
         self._total.add(outcome.report)
@@ -199,7 +199,7 @@ class AllSessions:
     def document(self) -> dict[str, object]:
         """All sessions as one report, the keys of `--json` for the whole."""
         document: dict[str, object] = self._total.to_json()
-        document["sha256_match"] = self._sessions > 0 and self._sound
+        document["sums_agree"] = self._sessions > 0 and self._sound
         document["sessions"] = self._sessions
         document["errors"] = list(self._errors)
         if self._files > len(self._total.files):

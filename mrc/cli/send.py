@@ -174,11 +174,11 @@ def send(
             f"{report.retransmitted_packets} packets were sent again: where the links carry far less than 10 Gbit/s,"
             " say so by --line-rate"
         )
-    if not report.sha256_match:
+    if not report.sums_agree:
         note("Error: the sums differ: the receiver discarded what arrived; send again")
     for name, why in (*((str(path), why) for path, why in goods.lacking), *report.refused):
         note(f"Error: not sent: {name}: {why}" if len(goods.files) > 1 else f"Error: {why}")
-    if not report.sha256_match or (report.refused and not report.files):
+    if not report.sums_agree or (report.refused and not report.files):
         raise click.exceptions.Exit(1)
     if goods.lacking or report.refused:
         raise click.exceptions.Exit(_SENT_IN_PART)

@@ -25,15 +25,15 @@ def print_report(report: TransferReport, *, err: bool = False, verbose: bool = F
     from mrc.report.units import goodput_text, size_text
 
     for file in report.files:
-        if verbose or not file.sha256_match:
-            verdict = "sums agree" if file.sha256_match else "SUMS DIFFER, discarded"
+        if verbose or not file.sums_agree:
+            verdict = "sums agree" if file.sums_agree else "SUMS DIFFER, discarded"
             there = f"  {size_text(file.skipped_bytes)} not sent" if file.skipped_bytes else ""
             size = size_text(file.bytes)
-            click.echo(f"{printable(file.name)}  {size}  sha256 {file.sha256}  {verdict}{there}", err=err)
+            click.echo(f"{printable(file.name)}  {size}  {verdict}{there}", err=err)
     files = report.files
     what = printable(files[0].name) if len(files) == 1 else f"{len(files)} files"
     skipped = f" ({size_text(report.skipped_bytes)} there already, or holes)" if report.skipped_bytes else ""
-    sums = "SHA-256 agrees" if report.sha256_match else "SHA-256 DIFFERS"
+    sums = "sums agree" if report.sums_agree else "SUMS DIFFER"
     if not files:
         return
     if report.bytes and report.bytes == report.skipped_bytes:

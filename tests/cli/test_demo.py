@@ -35,7 +35,7 @@ KEYS = {
     "seconds",
     "data_seconds",
     "goodput_gbps",
-    "sha256_match",
+    "sums_agree",
     "retransmitted_packets",
     "spurious_retransmissions",
     "duplicates_received",
@@ -106,7 +106,7 @@ def test_undisturbed_with_a_capture(tmp_path: Path) -> None:
     document = json.loads(out)
     assert document.keys() >= KEYS
     assert document["bytes"] == SIZE
-    assert document["sha256_match"] is True
+    assert document["sums_agree"] is True
     assert document["failovers"] == []
     assert 0 < document["data_seconds"] <= document["seconds"]
     assert document["goodput_gbps"] == pytest.approx(SIZE * 8 / document["data_seconds"] / 1e9, rel=0.01)
@@ -239,7 +239,7 @@ def test_a_transfer_that_is_over_before_the_cut_fails_and_says_what_to_do(tmp_pa
     document = json.loads(out)
     assert document["faults"] == ["the transfer was over before the cut: send more with --size"]
     assert document["failovers"] == []
-    assert document["sha256_match"] is True
+    assert document["sums_agree"] is True
     assert "cut" not in (tmp_path / "events").read_text()
     assert err.splitlines()[-1] == "Error: the transfer was over before the cut: send more with --size"
 

@@ -14,7 +14,7 @@ from mrc.net.transfer.report import FileReport, TransferReport
 def outcome(number: int, failure: str | None = None, files: int = 50) -> SessionOutcome:
     report = TransferReport()
     for each in range(files):
-        report.add_file(FileReport(f"{number}-{each}", 10, "0" * 64, sha256_match=True))
+        report.add_file(FileReport(f"{number}-{each}", 10, sums_agree=True))
     report.counters = {"requests_received": 3}
     return SessionOutcome("::1", report, failure, ())
 
@@ -31,18 +31,18 @@ def test_sums_are_of_all_and_files_of_the_last() -> None:
     assert document["files"][-1]["name"] == "999-49"
     assert document["files_left_out"] == 40_000
     assert document["errors"] == ["broken"]
-    assert document["sha256_match"] is False
+    assert document["sums_agree"] is False
     assert total.failed
 
 
 def test_a_sum_that_was_wrong_is_not_forgotten_with_its_file() -> None:
     total = recv.AllSessions()
     wrong = outcome(0, files=0)
-    wrong.report.add_file(FileReport("wrong", 10, "0" * 64, sha256_match=False))
+    wrong.report.add_file(FileReport("wrong", 10, sums_agree=False))
     total.add(wrong, failed=True, detailed=True)
     for number in range(300):
         total.add(outcome(number), failed=False, detailed=True)
-    assert total.document()["sha256_match"] is False
+    assert total.document()["sums_agree"] is False
     assert all(each["name"] != "wrong" for each in total.document()["files"])  # type: ignore[attr-defined]
 
 
@@ -63,6 +63,6 @@ def test_memory_does_not_grow_with_sessions() -> None:
 def test_without_sessions_nothing_agrees() -> None:
     document = recv.AllSessions().document()
     assert document["sessions"] == 0
-    assert document["sha256_match"] is False
+    assert document["sums_agree"] is False
     assert document["errors"] == []
     assert "files_left_out" not in document

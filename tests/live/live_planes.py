@@ -74,6 +74,6 @@ class Sending:
     def arrives(self) -> dict[str, Any]:
         """Whole. What the sender says of it."""
         sent, received = self.sender.end().succeeded().document, self.receiver.end().succeeded().document
-        assert sent["sha256_match"] is received["sha256_match"] is True
+        assert sent["sums_agree"] is received["sums_agree"] is True
         assert self.transfers.received()[self.file.name] == sha256(self.file)
         return sent

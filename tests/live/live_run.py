@@ -30,7 +30,7 @@ REPORT_KEYS = {
     "bytes",
     "seconds",
     "goodput_gbps",
-    "sha256_match",
+    "sums_agree",
     "retransmitted_packets",
     "spurious_retransmissions",
     "duplicates_received",
@@ -39,7 +39,7 @@ REPORT_KEYS = {
     "files",
 }
 PATH_KEYS = {"ev", "plane", "spine", "packets", "lost", "state"}
-FILE_KEYS = {"name", "bytes", "sha256"}
+FILE_KEYS = {"name", "bytes", "sums_agree"}
 
 
 def missing(what: str) -> None:

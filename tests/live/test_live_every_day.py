@@ -56,7 +56,7 @@ def test_a_directory_arrives_as_it_was(transfers: Transfers, results: Path) -> N
     names = ["results/a/deep/data", "results/a/run.sh", "results/note", "beside"]
     for ended in (sent, received):
         assert [file["name"] for file in ended.document["files"]] == names
-        assert ended.document["sha256_match"] is True
+        assert ended.document["sums_agree"] is True
 
 
 def test_a_directory_that_exists_is_added_to_only_with_overwrite(transfers: Transfers, results: Path) -> None:

@@ -96,7 +96,7 @@ def goes_on_over_usids(lab: Lab, transfers: Transfers, mode: str) -> None:
             ways.add(socket.inet_ntop(socket.AF_INET6, on_path[24:40]))
             attack(forger, local, ways, on_path, lab.addresses("h1")[plane], sender)
     sent, received = sender.end().succeeded().document, receiver.end().succeeded().document
-    assert sent["sha256_match"] is received["sha256_match"] is True
+    assert sent["sums_agree"] is received["sums_agree"] is True
     assert transfers.received() == {"file": sha256(file)}
 
 
@@ -114,7 +114,7 @@ def test_a_redirect_on_the_link_costs_its_plane(lab: Lab, transfers: Transfers) 
             forger.send(error(redirect, router, host, b"", hops=255), "h0")
     assert sender.process.poll() is None
     sent, received = sender.end().succeeded().document, receiver.end().succeeded().document
-    assert sent["sha256_match"] is received["sha256_match"] is True
+    assert sent["sums_agree"] is received["sums_agree"] is True
     assert transfers.received() == {"file": sha256(file)}
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -25,6 +24,8 @@ from mrc.lab import Lab
 from mrc.net.exchange import ExchangeClient
 from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.node import Node, describe_qp, transfer_config
+from mrc.net.transfer.sums import Sums
+from mrc.net.transfer.terms import TRANSFER_FEATURE
 
 pytestmark = pytest.mark.root
 
@@ -32,8 +33,7 @@ NODE = {"host": 0, "ports": [{"plane": 0, "address": "fd4d:5243::1", "leaf": 0}]
 CONNECT = {"node": NODE, "qps": [{"qpn": 17, "first_psn": 0}], "mpr_dest": 8, "path_mtu": 4096}
 PATH_MEMBERS = ("ev", "plane", "spine", "packets", "lost", "state", "first_use_ns", "last_use_ns")
 FIRST_TEN = {"offset": 0, "length": 10}
-TEN_ZEROS = hashlib.sha256(bytes(10)).hexdigest()
-EMPTY_SUM = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+A_SUM = "00" * 16
 # Of the members of an announcement: a stream has no size, a file of 1969 a time below zero; without a length no part is
 # opened.
 FINE: dict[str, tuple[Any, ...]] = {"size": (None,), "mtime_ns": (-1,), "length": (None, [], {})}
@@ -61,7 +61,7 @@ def as_sender(lab: Lab, receiver: Running, act: Callable[[Requests], Any]) -> An
     """`act(request)` in a session of its own, from h0."""
 
     def session() -> Any:
-        with ExchangeClient(ticket_of(receiver), features=("files/4",)) as exchange:
+        with ExchangeClient(ticket_of(receiver), features=(TRANSFER_FEATURE,)) as exchange:
             return act(lambda kind, body: exchange.request(kind, body, PATIENCE_S))
 
     return lab.inside("h0", session)
@@ -146,7 +146,7 @@ def test_links_are_not_followed_with_overwrite_either(transfers: Transfers, lab:
     times: dict[str, Any] = {"mode": 0o700, "mtime_ns": 0}
 
     def act(request: Requests) -> None:
-        request("connect", CONNECT)
+        sums = Sums.of_key(request("connect", CONNECT)["sum_key"])
         assert "no directory" in refused(request, "directory", {"path": ["link"], **times})
         request("directory", {"path": ["tree"], **times})
         said = refused(request, "directory", {"path": ["tree", "way out"], **times})
@@ -155,7 +155,7 @@ def test_links_are_not_followed_with_overwrite_either(transfers: Transfers, lab:
         # A link in a file's place is replaced, not written through.
         (transfers.directory / "tree" / "file").symlink_to(outside / "victim")
         request("open", {"index": 1, "path": ["tree", "file"], "size": 0, "mode": 0o777})
-        request("commit", {"index": 1, "sha256": EMPTY_SUM})
+        assert request("commit", {"index": 1, "sum": sums.of_content(1, b"")})["match"] is True
 
     as_sender(lab, receiver, act)
     receiver.end()
@@ -168,10 +168,10 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own(transfers: Transfers, l
     receiver = transfers.recv("--once")
 
     def act(request: Requests) -> None:
-        request("connect", CONNECT)
+        sums = Sums.of_key(request("connect", CONNECT)["sum_key"])
         request("open", {"index": 0, "path": ["first\nsecond"], "size": 0})
         request("sum", {"index": 0})
-        request("commit", {"index": 0, "sha256": EMPTY_SUM})
+        assert request("commit", {"index": 0, "sum": sums.of_content(0, b"")})["match"] is True
         request("finish", {"seconds": 0.1, "data_seconds": 0.1, "paths": [], "counters": {}})
 
     as_sender(lab, receiver, act)
@@ -185,11 +185,11 @@ def bodies_with_wrong_members() -> list[tuple[str, dict[str, Any]]]:
         "connect": CONNECT,
         "directory": {"path": ["tree"], "mode": 0o755, "mtime_ns": 0},
         "open": {"index": 0, "path": ["file"], "size": 10, "offset": 0, "length": 10, "mode": 0o644, "mtime_ns": 0},
-        "compare": {"index": 7, "sha256": EMPTY_SUM},
+        "compare": {"index": 7, "sum": A_SUM},
         "blocks": {"index": 7, "first": 0, "count": 1},
-        "extend": {"index": 7, "offset": 0, "length": 1},
+        "extend": {"index": 7, "offset": 0, "length": 1, "done": 0},
         "sum": {"index": 7},
-        "commit": {"index": 7, "sha256": EMPTY_SUM},
+        "commit": {"index": 7, "sum": A_SUM},
     }
     bodies = []
     for kind, body in valid.items():
@@ -231,7 +231,7 @@ def test_every_member_in_every_wrong_type_is_refused(transfers: Transfers, lab: 
     def act(request: Requests) -> None:
         # Before the session is connected nothing else may be asked.
         for kind in ("open", "extend", "sum", "commit"):
-            refused(request, kind, {"index": 0, "path": ["file"], "size": 1, "sha256": EMPTY_SUM})
+            refused(request, kind, {"index": 0, "path": ["file"], "size": 1, "sum": A_SUM})
         for kind, body in bodies_with_wrong_members():
             if kind != "connect":
                 continue
@@ -299,20 +299,20 @@ def test_huge_sizes_are_refused_and_take_no_room(transfers: Transfers, lab: Lab,
 
 def test_the_order_of_the_requests_is_kept(transfers: Transfers, lab: Lab, receiver: Running) -> None:
     def act(request: Requests) -> None:
-        request("connect", CONNECT)
+        sums = Sums.of_key(request("connect", CONNECT)["sum_key"])
         request("open", {"index": 0, "path": ["file"], "size": 10, **FIRST_TEN})
         # Ten zero bytes that never came: their sum is known, and worth nothing.
-        assert "have not arrived" in refused(request, "commit", {"index": 0, "sha256": TEN_ZEROS})
+        assert "have not arrived" in refused(request, "commit", {"index": 0, "sum": sums.of_content(0, bytes(10))})
         refused(request, "open", {"index": 0, "path": ["other"], "size": 10, **FIRST_TEN})
         refused(request, "open", {"index": 1, "path": ["file"], "size": 10, **FIRST_TEN})
         refused(request, "sum", {"index": 1})
-        refused(request, "extend", {"index": 0, "offset": 0, "length": 10})
-        refused(request, "extend", {"index": 1, "offset": 0, "length": 10})
+        refused(request, "extend", {"index": 0, "offset": 0, "length": 10, "done": 1})
+        refused(request, "extend", {"index": 1, "offset": 0, "length": 10, "done": 0})
         refused(request, "sum", {"index": 0})
         # A sum that is not that of what arrived: the file is discarded.
         request("open", {"index": 2, "path": ["empty"], "size": 0})
-        assert request("commit", {"index": 2, "sha256": TEN_ZEROS})["match"] is False
-        refused(request, "commit", {"index": 2, "sha256": EMPTY_SUM})
+        assert request("commit", {"index": 2, "sum": sums.of_content(2, bytes(10))})["match"] is False
+        refused(request, "commit", {"index": 2, "sum": A_SUM})
 
     as_sender(lab, receiver, act)
     assert os.listdir(transfers.directory) == []
@@ -357,7 +357,7 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
     def act() -> tuple[list[Completion], QpState, str | None]:
         with (
             Node(Fabric.load(lab.fabric_path("h0"))) as node,
-            ExchangeClient(ticket_of(receiver), features=("files/4",)) as exchange,
+            ExchangeClient(ticket_of(receiver), features=(TRANSFER_FEATURE,)) as exchange,
         ):
             config = transfer_config(path_mtu=4096)
             qp = node.create_qp(config)
@@ -407,7 +407,7 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
     assert sorted(each.status for each in completions) == sorted([flushed, flushed, refusal])
     assert state == QpState.ERROR
     assert error is not None
-    assert parallel.end().succeeded().document["sha256_match"] is True
+    assert parallel.end().succeeded().document["sums_agree"] is True
     ended = receiver.stop().no_traceback()
     # The one that was attacked is told, by QP and reason; the other session came out whole.
     assert ["the peer's request" in line for line in ended.document["errors"]] == [True], ended.document["errors"]

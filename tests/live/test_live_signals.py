@@ -56,7 +56,7 @@ def test_a_receiver_that_serves_many_fails_when_interrupted_in_a_transfer(transf
     transfers.when_acked(stats, 0.1, sender)
     received = receiver.stop(signal.SIGINT)
     interrupted(received)
-    assert received.document["sha256_match"] is False
+    assert received.document["sums_agree"] is False
     assert transfers.whole() == []
 
 

@@ -212,7 +212,7 @@ def _one(world: Lab, transfers: Transfers, chance: random.Random, number: int) -
     ended = sender.end(FAILS_WITHIN_S)
     ended.no_traceback()
     if ended.code == 0:
-        assert ended.document["sha256_match"] is True
+        assert ended.document["sums_agree"] is True
         assert transfers.received()["file"] == sha256(file)
         return
     if trouble.kill_sender not in drawn:

@@ -127,7 +127,7 @@ def test_a_disk_that_is_full_fails_no_transfer(transfers: Transfers) -> None:
     sent = transfers.start("h0", ["bash", "-c", shell]).end()
     receiver.end().succeeded()
     assert sent.code == 0, sent.err
-    assert sent.document["sha256_match"] is True
+    assert sent.document["sums_agree"] is True
     assert f"{trace}: File too large: the trace ends early" in sent.err
     with open(trace, "rb") as stream:
         _, events = read_trace(stream)
@@ -141,7 +141,7 @@ def test_a_demo_writes_both_ends(tmp_path: Path, need_program: Callable[[str], s
     argv = [*MRC, "demo", "--size", "8MiB", "--loss", "0%", "--cut-after", "100%", "--json", "--trace", str(name)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     document = json.loads(done.stdout)
-    assert document["sha256_match"] is True
+    assert document["sums_agree"] is True
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.trace.receiver", "demo.trace.sender"]
     _, sender = whole_trace(tmp_path / "demo.trace.sender")
     _, receiver = whole_trace(tmp_path / "demo.trace.receiver")

@@ -64,7 +64,7 @@ def transferred(hosts: Hosts, file: Path, receiver: Running, sender: Running) ->
     """Both ends done, the sums agree and the file is there. The sender's document."""
     sent = sender.end().succeeded().document
     received = receiver.end().succeeded().document
-    assert sent["sha256_match"] is received["sha256_match"] is True
+    assert sent["sums_agree"] is received["sums_agree"] is True
     assert sums(hosts.scratch / "in") == {file.name: sha256(file)}
     return sent
 

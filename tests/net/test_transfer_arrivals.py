@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import resource
 import stat
@@ -49,8 +48,11 @@ class Sender:
         path = [name or f"file {id(self)} {index}"]
         return self.arrivals.open({"index": index, "path": path, "size": size, "offset": 0, "length": size})
 
-    def extend(self, index: int, offset: int, length: int) -> dict[str, Any]:
-        return self.arrivals.extend({"index": index, "offset": offset, "length": length})
+    def extend(self, index: int, offset: int, length: int, done: int = 1) -> dict[str, Any]:
+        return self.arrivals.extend({"index": index, "offset": offset, "length": length, "done": done})
+
+    def commit(self, index: int, content: bytes) -> bool:
+        return self.arrivals.commit({"index": index, "sum": self.arrivals.sums.of_content(index, content)}).sums_agree
 
     def write(self, opened: dict[str, Any], content: bytes) -> None:
         region = self.pd.memory.find(opened["rkey"])
@@ -61,15 +63,16 @@ class Sender:
 
     def send(self, index: int, content: bytes, name: str | None = None) -> bool:
         """A whole file, part by part."""
-        opened, at = self.announce(index, len(content), name), 0
+        opened, at, parts = self.announce(index, len(content), name), 0, 0
         while opened["length"]:
             assert opened["va"] == at
             self.write(opened, content[at : at + opened["length"]])
             at += opened["length"]
             if at == len(content):
                 break
-            opened = self.extend(index, at, len(content) - at)
-        return self.arrivals.commit({"index": index, "sha256": hashlib.sha256(content).hexdigest()}).sha256_match
+            parts += 1
+            opened = self.extend(index, at, len(content) - at, parts)
+        return self.commit(index, content)
 
     @property
     def rkeys(self) -> int:
@@ -162,7 +165,7 @@ def test_places_come_back(hall: Hall) -> None:
     # However a file ends: committed, not as its sender says, refused when it is announced.
     opened = second.announce(1, 3)
     second.write(opened, b"abc")
-    assert not second.arrivals.commit({"index": 1, "sha256": "0"}).sha256_match
+    assert not second.arrivals.commit({"index": 1, "sum": "0"}).sums_agree
     assert "no room" in refused(second, 2, 1 << 49)
     (hall.path / "taken").write_bytes(b"")
     with pytest.raises(CallerError, match="exists"):
@@ -205,8 +208,37 @@ def test_r_keys_are_there_only_while_a_file_is_received(hall: Hall) -> None:
     sender.write(second, b"b" * MIB)
     sender.arrivals.sum({"index": 0})
     assert sender.rkeys == 0
-    total = hashlib.sha256(b"a" * 2 * MIB + b"b" * MIB).hexdigest()
-    assert sender.arrivals.commit({"index": 0, "sha256": total}).sha256_match
+    assert sender.commit(0, b"a" * 2 * MIB + b"b" * MIB)
+
+
+def test_parts_that_are_open_together_are_accepted_in_order(hall: Hall) -> None:
+    """A third one has to wait for room; each is closed to writes when it is accepted, and none before."""
+    content = os.urandom(4 * MIB + 100)
+    sender = hall.sender(bounds=SenderBounds(reserved_bytes=3 * MIB))
+    opened = sender.arrivals.open({"index": 0, "path": ["f"], "size": len(content), "offset": 0, "length": MIB})
+    regions = [opened, sender.extend(0, MIB, MIB, done=0), sender.extend(0, 2 * MIB, MIB, done=0)]
+    assert [each["va"] for each in regions] == [0, MIB, 2 * MIB]
+    assert sender.rkeys == 3
+    assert sender.extend(0, 3 * MIB, MIB + 100, done=0)["length"] == 0
+    # The second comes first: what counts is what is there in all.
+    for number in (1, 0):
+        sender.write(regions[number], content[number * MIB : (number + 1) * MIB])
+    assert sender.extend(0, 3 * MIB, MIB, done=1)["length"] == MIB
+    assert sender.rkeys == 3
+    with pytest.raises(PeerError, match="have not arrived"):
+        sender.extend(0, 4 * MIB, 100, done=4)
+    with pytest.raises(PeerError, match="done"):
+        sender.extend(0, 4 * MIB, 100, done=5)
+    sender.arrivals.close()
+    assert sender.rkeys == 0
+
+
+def test_a_part_that_is_written_again_is_summed_again(hall: Hall) -> None:
+    sender = hall.sender(bounds=SenderBounds(reserved_bytes=8 * MIB))
+    sender.write(sender.announce(0, 3 * MIB, "twice"), b"a" * 3 * MIB)
+    again = sender.extend(0, MIB, 2 * MIB)
+    sender.write(again, b"b" * 2 * MIB)
+    assert sender.commit(0, b"a" * MIB + b"b" * 2 * MIB)
 
 
 # ------------------------------------------------------------------ disk
@@ -246,9 +278,8 @@ def test_zeros_that_were_never_sent_are_not_committed(hall: Hall) -> None:
     """A file of zeros has a sum that is easily known, and would keep its disk under its name."""
     sender = hall.sender()
     sender.announce(0, MIB)
-    zeros = hashlib.sha256(bytes(MIB)).hexdigest()
     with pytest.raises(PeerError, match="have not arrived: send them first"):
-        sender.arrivals.commit({"index": 0, "sha256": zeros})
+        sender.commit(0, bytes(MIB))
     assert list(hall.path.iterdir()) == [] or all(each.name.startswith(".mrc-") for each in hall.path.iterdir())
     sender.arrivals.close()
     assert taken(hall) == 0

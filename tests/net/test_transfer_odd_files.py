@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 from pathlib import Path
@@ -13,6 +12,9 @@ import pytest
 from mrc.errors import CallerError
 from mrc.net.transfer import sources
 from mrc.net.transfer.outgoing import OutgoingFile
+from mrc.net.transfer.sums import FileSum, Sums
+
+SUMS = Sums()
 
 
 def whole(path: str | Path) -> bytes:
@@ -21,7 +23,9 @@ def whole(path: str | Path) -> bytes:
     try:
         held = bytes(file.map) if file.map is not None else b""
         assert len(held) == file.size
-        assert file.sha256() == hashlib.sha256(held).hexdigest()
+        made = FileSum(SUMS, 0)
+        file.sum(made)
+        assert made.text(file.size) == SUMS.of_content(0, held)
         return held
     finally:
         file.close()

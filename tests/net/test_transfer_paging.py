@@ -44,11 +44,10 @@ def file(tmp_path: Path) -> int:
     return descriptor
 
 
-@pytest.mark.parametrize("writes", [False, True], ids=["read", "written"])
-def test_the_stretch_follows_the_work(file: int, writes: bool) -> None:
+def test_the_stretch_follows_the_work(file: int) -> None:
     mapping = mmap.mmap(file, SIZE)
     os.close(file)
-    paging = Paging(mapping, writes=writes)
+    paging = Paging(mapping)
     try:
         for position in range(0, SIZE, STEP):
             mapping[position : position + 8] = position.to_bytes(8, "big")
@@ -67,7 +66,7 @@ def test_the_stretch_follows_the_work(file: int, writes: bool) -> None:
 def test_memory_is_bounded_whatever_the_size(file: int) -> None:
     mapping = mmap.mmap(file, SIZE)
     os.close(file)
-    paging = Paging(mapping, writes=True)
+    paging = Paging(mapping)
     seen = []
     for position in range(0, SIZE, STEP):
         paging.follow(position)
@@ -81,7 +80,7 @@ def test_memory_is_bounded_whatever_the_size(file: int) -> None:
 def test_a_small_file_is_paged_in_at_once(tmp_path: Path) -> None:
     (tmp_path / "small").write_bytes(b"x" * mmap.PAGESIZE * 10)
     with open(tmp_path / "small", "r+b") as small, mmap.mmap(small.fileno(), 0) as mapping:
-        paging = Paging(mapping, writes=False)
+        paging = Paging(mapping)
         assert resident(paging._address) == mmap.PAGESIZE * 10
         paging.follow(mmap.PAGESIZE * 10)
         paging.close()

@@ -7,81 +7,39 @@ import errno
 import mmap
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.negotiation import integer, text
+from mrc.net.transfer.arriving import Arriving, Part
+from mrc.net.transfer.background import Background
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
 from mrc.net.transfer.directory import Directory, IncomingTree
-from mrc.net.transfer.incoming import ExistingFile, IncomingFile, IncomingPart
+from mrc.net.transfer.incoming import ExistingFile, IncomingFile
 from mrc.net.transfer.names import FilePath, file_path, shown
 from mrc.net.transfer.pack_arrival import PackArrival
 from mrc.net.transfer.packs import announced
 from mrc.net.transfer.report import FileReport
 from mrc.net.transfer.streams import OutputStream, StreamedFile, StreamedPart
-from mrc.net.transfer.terms import BLOCK_BYTES, MOST_BLOCKS, Attributes
+from mrc.net.transfer.sums import CHUNK, FileSum, Sums
+from mrc.net.transfer.terms import BLOCK_BYTES, MAX_INDEX, MOST_BLOCKS, PART_BYTES, PARTS_OPEN, Attributes
 from mrc.untrusted import quoted
-from mrc.verbs import MR, PD
+from mrc.verbs import PD
 
 MAX_FILE = 1 << 50
 _MAX_SPARSE = 1 << 44  # of a file with holes, which takes no disk and is summed all the same
-_MAX_INDEX = 1 << 31
 _MAX_TIME_NS = 1 << 62
 
 
-@dataclass(slots=True)
-class Part:
-    """The part of a file that is open to writes, and its region. Addresses are offsets in the file."""
-
-    memory: IncomingPart | StreamedPart
-    region: MR
-    # What the session's QPs had placed when it was opened.
-    placed_before: int
-
-    def close(self) -> None:
-        self.region.close()
-        self.memory.close()
-
-
-@dataclass(slots=True)
-class Arriving:
-    """A file on its way: the part of it that is open, how many bytes were ever opened, and its sum once all is closed.
-
-    `existing` is what stands under its name already, until it turns out to be another file. `file` None until then.
-    """
-
-    path: FilePath
-    size: int | None
-    attributes: Attributes
-    file: IncomingFile | StreamedFile | None = None
-    existing: ExistingFile | None = None
-    data_bytes: int | None = None
-    part: Part | None = None
-    opened: int = 0
-    sha256: str | None = None
-
-    @property
-    def incoming(self) -> IncomingFile | StreamedFile:
-        """The file, to write to. Raises PeerError while it is not decided that there has to be one."""
-        if self.file is None:
-            raise PeerError(f"{shown(self.path)} is there: compare it first")
-        return self.file
-
-    def close_part(self) -> None:
-        part, self.part = self.part, None
-        if part is not None:
-            part.close()
-
-
 class Arrivals:
-    """The requests of one session about its files. One at a time; `follow` and `on_their_way` may come from anywhere.
+    """The requests of one session about its files. One at a time; `on_their_way` may be asked from anywhere.
 
-    A file is announced (`open`), parts of it are opened to writes one after another (`extend`), and it is named when
-    its sum is the sender's (`commit`). What is there already is compared by `compare` and `blocks` and is not sent.
-    `placed` returns how many bytes the session's QPs have placed. Disk that was taken and not filled counts against the
-    session's bounds until it is, so that a sender cannot take more of it than it sends data for. Every request raises
-    PeerError for what the sender may not ask, SystemRefused for a full disk. `close` lets go of what is not whole.
+    A file is announced (`open`), parts of it are opened to writes and accepted, a few at a time (`extend`), and it is
+    named when its sum is the sender's (`commit`). A part is summed when it is accepted, beside the requests. What is
+    there already is compared by `compare` and `blocks` and is not sent. `placed` returns how many bytes the session's
+    QPs have placed. Disk that was taken and not filled counts against the session's bounds until it is, so that a
+    sender cannot take more of it than it sends data for. Every request raises PeerError for what the sender may not
+    ask, SystemRefused for a full disk. `close` lets go of what is not whole.
     """
 
     def __init__(
@@ -97,6 +55,9 @@ class Arrivals:
         self._bounds = bounds
         self._places = places
         self._placed = placed
+        # Its key goes to the sender.
+        self.sums = Sums()
+        self._summing = Background("mrc sum")
         self._files: dict[int, Arriving] = {}
         self._trees: dict[str, IncomingTree] = {}
         # The pack of small files that is on its way.
@@ -113,13 +74,6 @@ class Arrivals:
     def on_their_way(self) -> int:
         """How many files are announced and not committed."""
         return len(self._files) + (0 if self._pack is None else len(self._pack.wanted))
-
-    def follow(self) -> None:
-        """Page in ahead of what has arrived."""
-        placed = self._placed()
-        for part in [each.part for each in list(self._files.values())]:
-            if part is not None:
-                part.memory.follow(placed - part.placed_before)
 
     def directory(self, body: dict[str, Any]) -> dict[str, Any]:
         """A directory is announced: make it, in the one it is in."""
@@ -145,7 +99,7 @@ class Arrivals:
         "part": what a broken transfer left, `bytes` long, to be asked for by `blocks`.
         """
         bounds = self._bounds
-        index, path, attributes = integer(body, "index", 0, _MAX_INDEX), self._path(body), _attributes(body)
+        index, path, attributes = integer(body, "index", 0, MAX_INDEX), self._path(body), _attributes(body)
         size = None if body.get("size", 0) is None else integer(body, "size", 0, MAX_FILE)
         if index in self._files:
             raise PeerError(f"file {index} was announced twice")
@@ -159,7 +113,7 @@ class Arrivals:
         data_bytes = integer(body, "data_bytes", 0, MAX_FILE) if "data_bytes" in body else None
         if size is not None and data_bytes is not None and not 0 <= data_bytes <= size <= max(data_bytes, _MAX_SPARSE):
             raise PeerError(f"the sender announced {size} bytes, {data_bytes} of them data: that is no file")
-        arriving = Arriving(path, size, attributes, data_bytes=data_bytes)
+        arriving = Arriving(path, size, attributes, FileSum(self.sums, index), data_bytes=data_bytes)
         try:
             there = self._begin(arriving)
             opened = self._open_part(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
@@ -184,7 +138,7 @@ class Arrivals:
             raise PeerError("the pack before this one is not committed: commit it first")
         files = announced(body, self._bounds.name_bytes)
         self._check_count(len(files))
-        pack = PackArrival(self._target, files, self._place)
+        pack = PackArrival(self._target, files, self._place, self.sums)
         self._places.reserve(len(self._files))
         try:
             length = pack.length
@@ -221,11 +175,11 @@ class Arrivals:
     def compare(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether what stands under this name has the sender's sum. If not, and if it may be replaced, it is sent."""
         arriving = self._files[self._index(body)]
-        existing, expected = arriving.existing, text(body, "sha256")
+        existing, expected = arriving.existing, text(body, "sum")
         if existing is None:
             raise PeerError(f"{shown(arriving.path)} is not there to be compared")
-        if existing.is_same(expected):
-            arriving.sha256 = expected
+        if existing.is_same(expected, arriving.sum):
+            arriving.summed = expected
             return {"match": True}
         arriving.existing = None
         existing.close()
@@ -241,22 +195,26 @@ class Arrivals:
         """The sums of blocks that a broken transfer left."""
         arriving = self._files[self._index(body)]
         first = integer(body, "first", 0, MAX_FILE // BLOCK_BYTES)
-        return {"sums": arriving.incoming.block_sums(first, integer(body, "count", 1, MOST_BLOCKS + 1))}
+        return {"sums": arriving.incoming.block_sums(arriving.sum, first, integer(body, "count", 1, MOST_BLOCKS + 1))}
 
     def extend(self, body: dict[str, Any]) -> dict[str, Any]:
-        """All of the part that is open was acknowledged: close it, and open the next."""
+        """Open the next part. `done`: how many parts, all in all, are acknowledged; they are closed.
+
+        The answer's `length` is 0 where there is no room before another part is done.
+        """
         arriving = self._files[self._index(body)]
-        self._accept(arriving)
+        self._accept(arriving, integer(body, "done", 0, arriving.accepted + len(arriving.parts) + 1))
         return self._open_part(arriving, body)
 
     def sum(self, body: dict[str, Any]) -> dict[str, Any]:
-        """All was acknowledged: close the region, so that what is summed is what gets the name."""
-        return {"sha256": self._summed(self._files[self._index(body)])}
+        """All was acknowledged: close the regions, so that what is summed is what gets the name."""
+        self._sum(self._files[self._index(body)])
+        return {}
 
     def commit(self, body: dict[str, Any]) -> FileReport:
         """Name the file if its sum is the sender's; otherwise what arrived is discarded. Sums it if that is to do."""
-        index, expected = self._index(body), text(body, "sha256")
-        ours = self._summed(self._files[index])
+        index, expected = self._index(body), text(body, "sum")
+        ours = self._sum(self._files[index])
         arriving = self._files.pop(index)
         match = ours == expected
         size = arriving.size if arriving.file is None else arriving.file.size
@@ -266,7 +224,7 @@ class Arrivals:
                 self._taken += arriving.opened  # stays taken when the file is let go of
         finally:
             self._discard(arriving)
-        return FileReport(shown(arriving.path), size or 0, ours, match, max(0, (size or 0) - arriving.opened))
+        return FileReport(shown(arriving.path), size or 0, match, max(0, (size or 0) - arriving.opened))
 
     def finish(self) -> None:
         """Name the directories. Raises PeerError while files are on their way, and when nothing was even announced."""
@@ -288,6 +246,7 @@ class Arrivals:
             self._places.give_back()
         while self._trees:
             self._trees.popitem()[1].close()
+        self._summing.close()
 
     def _path(self, body: dict[str, Any]) -> FilePath:
         return file_path(body.get("path"), self._bounds.name_bytes)
@@ -298,7 +257,7 @@ class Arrivals:
             raise PeerError(f"a session sends at most {most} files and directories: send the others in another one")
 
     def _index(self, body: dict[str, Any]) -> int:
-        index = integer(body, "index", 0, _MAX_INDEX)
+        index = integer(body, "index", 0, MAX_INDEX)
         if index not in self._files:
             raise PeerError(f"file {index} was never announced")
         return index
@@ -328,7 +287,7 @@ class Arrivals:
     def _incoming(self, arriving: Arriving) -> IncomingFile | StreamedFile:
         path, size, attributes = arriving.path, arriving.size, arriving.attributes
         if isinstance(self._target, OutputStream):
-            return StreamedFile(self._target, path, size, attributes)
+            return StreamedFile(self._target, path, size, arriving.sum)
         return IncomingFile(
             self._target, path, size, attributes, place=self._place(path), data_bytes=arriving.data_bytes
         )
@@ -342,15 +301,23 @@ class Arrivals:
             raise PeerError(f"a part begins at byte {offset}, a multiple of {mmap.ALLOCATIONGRANULARITY} is expected")
         if arriving.size is not None and offset + wanted > arriving.size:
             raise PeerError(f"{quoted(file.name)} was announced with {arriving.size} bytes: more is asked for")
-        length = self._bounds.part(wanted, self._awaited(), self._target.free_bytes())
+        if len(arriving.parts) >= PARTS_OPEN:
+            return _NO_PART
+        try:
+            length = self._bounds.part(min(wanted, PART_BYTES), self._awaited(), self._target.free_bytes())
+        except PeerError:
+            if arriving.parts:
+                return _NO_PART
+            raise
+        arriving.sum.forget(offset, length)
         memory = file.part(offset, length)
         try:
             region = self._pd.mr(memory.map, iova=offset)
         except MrcError:
             memory.close()
             raise
-        arriving.sha256 = None
-        arriving.part = Part(memory, region, self._placed())
+        arriving.summed = None
+        arriving.parts.append(Part(offset, memory, region, self._placed()))
         arriving.opened += length
         self._taken += length
         return {"va": region.addr, "rkey": region.rkey, "length": length}
@@ -359,31 +326,47 @@ class Arrivals:
         """Bytes of disk that were taken and have not been filled."""
         return max(0, self._taken - self._placed())
 
-    def _open_bytes(self, but: Arriving | None = None) -> int:
+    def _open_bytes(self) -> int:
         """Bytes of the parts that are open to writes, and of the pack."""
-        parts = (each.part for each in self._files.values() if each is not but)
-        of_files = sum(part.memory.length for part in parts if part is not None)
+        of_files = sum(part.memory.length for each in self._files.values() for part in each.parts)
         return of_files + (0 if self._pack is None else self._pack.length)
 
-    def _accept(self, arriving: Arriving) -> None:
-        """Close the part that is open. Raises PeerError when it, or those before it, cannot be whole."""
-        missing = self._awaited() - self._open_bytes(arriving)
+    def _accept(self, arriving: Arriving, done: int) -> None:
+        """Close the oldest parts, up to `done` in all. Raises PeerError when they, or those before, cannot be whole."""
+        closing = [arriving.parts[at] for at in range(done - arriving.accepted)]
+        missing = self._awaited() - self._open_bytes() + sum(part.memory.length for part in closing)
         if missing > 0:
             raise PeerError(f"{missing} bytes of {quoted(shown(arriving.path))} have not arrived: send them first")
-        part, arriving.part = arriving.part, None
-        if part is not None:
+        for part in closing:
+            arriving.parts.popleft()
+            arriving.accepted += 1
             part.region.close()
             try:
                 part.memory.accept()
-            finally:
+            except BaseException:
                 part.memory.close()
+                raise
+            self._sum_part(arriving, part)
 
-    def _summed(self, arriving: Arriving) -> str:
-        if arriving.sha256 is None:
+    def _sum_part(self, arriving: Arriving, part: Part) -> None:
+        """Sum a part of a file that nobody writes to any more, and let go of its memory."""
+        if isinstance(part.memory, StreamedPart) or part.memory.length <= CHUNK:
+            part.memory.close()  # summed as it was written, or read when all is there
+            return
+
+        def work() -> None:
+            arriving.sum.add(part.offset, part.memory.map, arriving.size)
+            part.memory.close()
+
+        self._summing.submit(work)
+
+    def _sum(self, arriving: Arriving) -> str:
+        if arriving.summed is None:
             file = arriving.incoming
-            self._accept(arriving)
-            arriving.sha256 = file.sha256()
-        return arriving.sha256
+            self._accept(arriving, arriving.accepted + len(arriving.parts))
+            self._summing.join()
+            arriving.summed = file.sum(arriving.sum)
+        return arriving.summed
 
     def _is_worth_keeping(self, arriving: Arriving) -> bool:
         """Whether the next attempt can go on with what has arrived."""
@@ -392,10 +375,10 @@ class Arrivals:
             return False
         if not file.can_be_kept:
             return False
-        part = arriving.part
-        arrived = arriving.opened - (part.memory.length if part is not None else 0)
-        if part is not None:
-            arrived += min(part.memory.length, self._placed() - part.placed_before)
+        on_its_way = sum(part.memory.length for part in arriving.parts)
+        arrived = arriving.opened - on_its_way
+        if arriving.parts:
+            arrived += min(on_its_way, self._placed() - arriving.parts[0].placed_before)
         if file.size < BLOCK_BYTES or file.there + arrived < BLOCK_BYTES:
             return False
         self.kept.append(f"about {min(file.size, file.there + arrived) >> 20} MiB of {file.name}")
@@ -403,7 +386,7 @@ class Arrivals:
 
     def _discard(self, arriving: Arriving, *, keep: bool = False) -> None:
         """Let go of a file and of what it took. One that is committed keeps its name and its disk."""
-        arriving.close_part()
+        arriving.close_parts()
         if arriving.existing is not None:
             arriving.existing.close()
         if arriving.file is not None:

@@ -14,8 +14,8 @@ import stat
 from mrc.errors import CallerError, SystemRefused
 from mrc.net.transfer.directory import Directory
 from mrc.net.transfer.names import FilePath, part_name, shown
-from mrc.net.transfer.paging import Paging
-from mrc.net.transfer.sums import block_sums, sha256_of
+from mrc.net.transfer.paging import page_in
+from mrc.net.transfer.sums import FileSum
 from mrc.net.transfer.terms import BLOCK_BYTES, Attributes
 
 # The file system cannot make unnamed files: a hidden name is used instead.
@@ -89,15 +89,18 @@ class IncomingFile:
                 error, self.path, length if self._in_a_stream else self.size - offset
             ) from None
 
-    def block_sums(self, first: int, count: int) -> list[str]:
-        """SHA-256 of blocks of what was there. Raises CallerError for blocks that were not."""
-        if (first + count) * BLOCK_BYTES > self.there:
+    def block_sums(self, file_sum: FileSum, first: int, count: int) -> list[str]:
+        """The sums of blocks of what was there. Raises CallerError for blocks that were not."""
+        begin, end = first * BLOCK_BYTES, (first + count) * BLOCK_BYTES
+        if end > self.there:
             raise CallerError(f"{self.name} has {self.there} bytes at the receiver, fewer than the blocks asked for")
-        return block_sums(self._descriptor, first, count, BLOCK_BYTES)
+        file_sum.read(self._descriptor, begin, end, self.size)
+        return [file_sum.of_block(block, BLOCK_BYTES) for block in range(begin, end, BLOCK_BYTES)]
 
-    def sha256(self) -> str:
-        """The sum of the whole file, as it is."""
-        return sha256_of(self._descriptor, self.size)
+    def sum(self, file_sum: FileSum) -> str:
+        """The sum of the whole file, as it is: what `file_sum` does not know of it is read."""
+        file_sum.read(self._descriptor, 0, self.size, self.size)
+        return file_sum.text(self.size)
 
     def commit(self) -> None:
         """Give the file its name. Raises CallerError when the name was taken meanwhile, SystemRefused otherwise."""
@@ -265,10 +268,11 @@ class ExistingFile:
         except OSError as error:
             raise directory.refused(error, path) from None
 
-    def is_same(self, expected: str) -> bool:
-        """Whether its SHA-256 is this one. If so it gets the sender's mode and time where it may be overwritten."""
+    def is_same(self, expected: str, file_sum: FileSum) -> bool:
+        """Whether its sum is this one. If so it gets the sender's mode and time where it may be overwritten."""
         try:
-            same = sha256_of(self._descriptor, self.size) == expected
+            file_sum.read(self._descriptor, 0, self.size, self.size)
+            same = file_sum.text(self.size) == expected
             if same and self._directory.overwrite:
                 _set_attributes(self._descriptor, self._attributes)
         except EOFError:
@@ -289,23 +293,19 @@ def _set_attributes(descriptor: int, attributes: Attributes) -> None:
 
 
 class IncomingPart:
-    """A stretch of a file that is open to writes: mapped, and paged in ahead of what arrives. `close` it."""
+    """A part of a file that is open to writes: mapped, and paged in. `close` it."""
 
     def __init__(self, descriptor: int, offset: int, length: int) -> None:
         self.length = length
         self.map = mmap.mmap(descriptor, length, offset=offset)
-        self._paging = Paging(self.map, writes=True)
-
-    def follow(self, position: int) -> None:
-        """About this many bytes of the part have arrived."""
-        self._paging.follow(position)
+        # As registering memory with a NIC does: no packet waits for a page fault.
+        page_in(self.map)
 
     def accept(self) -> None:
         """All of the part has arrived."""
 
     def close(self) -> None:
         """Safe to call twice."""
-        self._paging.close()
         # A region may still look into the mapping; it goes when the last view does.
         with contextlib.suppress(BufferError):
             self.map.close()

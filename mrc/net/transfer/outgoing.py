@@ -17,8 +17,8 @@ from pathlib import Path
 from mrc.errors import CallerError, MrcError
 from mrc.net.transfer.paging import Paging
 from mrc.net.transfer.sources import check_regular, read_first
-from mrc.net.transfer.sums import block_sums, sha256_of
-from mrc.net.transfer.terms import BLOCK_BYTES, STRETCH_UNIT
+from mrc.net.transfer.sums import FileSum
+from mrc.net.transfer.terms import STRETCH_UNIT
 
 _SEND_A_COPY = "the receiver discards it; send a copy of it, or send it again when no program writes to it"
 
@@ -86,7 +86,7 @@ class OutgoingFile:
             if self.size:
                 self.map = mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
                 self.map.madvise(mmap.MADV_SEQUENTIAL)
-                self._paging = Paging(self.map, writes=False)
+                self._paging = Paging(self.map)
         except MrcError as error:
             self.close()
             raise UnreadableFile(str(error)) from None
@@ -97,10 +97,6 @@ class OutgoingFile:
     def stretches(self) -> list[tuple[int, int]]:
         """Where it holds data: offset and length, in order; the rest are holes."""
         return list(data_stretches(self._descriptor, self.size))
-
-    def block_sums(self, first: int, count: int) -> list[str]:
-        """SHA-256 of blocks of BLOCK_BYTES, the `first` one on."""
-        return block_sums(self._descriptor, first, count, BLOCK_BYTES)
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -131,8 +127,12 @@ class OutgoingFile:
             how = "grew" if size > self.size else "shrank"
             raise CallerError(f"{self.path} {how} from {self.size} to {size} bytes while it was sent: {_SEND_A_COPY}")
 
-    def sha256(self) -> str:
-        return sha256_of(self._descriptor, self.size)
+    def sum(self, file_sum: FileSum, begin: int = 0, end: int | None = None) -> None:
+        """Read what `file_sum` does not know of the chunks between these bytes. Raises CallerError."""
+        try:
+            file_sum.read(self._descriptor, begin, self.size if end is None else end, self.size)
+        except (OSError, EOFError):
+            raise CallerError(f"{self.path} could not be read to the end") from None
 
     def close(self) -> None:
         if self._paging is not None:

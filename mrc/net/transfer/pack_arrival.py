@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import mmap
 import os
 import stat
@@ -17,6 +16,7 @@ from mrc.net.transfer.incoming import ExistingFile, put_whole
 from mrc.net.transfer.names import FilePath, shown
 from mrc.net.transfer.packs import PackedFile, places
 from mrc.net.transfer.report import FileReport
+from mrc.net.transfer.sums import FileSum, Sums
 from mrc.verbs import MR, PD
 
 
@@ -27,12 +27,15 @@ class PackArrival:
     `place` says where a file is put on disk. Raises PeerError, SystemRefused.
     """
 
-    def __init__(self, target: Directory, files: Sequence[PackedFile], place: Callable[[FilePath], FilePath]) -> None:
+    def __init__(
+        self, target: Directory, files: Sequence[PackedFile], place: Callable[[FilePath], FilePath], sums: Sums
+    ) -> None:
         self.files = files
         self.there: list[int] = []
         self.refused: list[tuple[int, str]] = []
         self._target = target
         self._place = place
+        self._sums = sums
         self._map: mmap.mmap | None = None
         self._region: MR | None = None
         with contextlib.closing(_Parents(target)) as parents:
@@ -62,7 +65,7 @@ class PackArrival:
         if stat.S_ISREG(found.st_mode) and found.st_size == file.size:
             existing = ExistingFile(self._target, file.path, file.size, file.attributes, place)
             with contextlib.closing(existing):
-                if existing.is_same(file.sha256):
+                if existing.is_same(file.sum, FileSum(self._sums, file.index)):
                     self.there.append(number)
                     return
         if not self._target.overwrite:
@@ -83,7 +86,7 @@ class PackArrival:
             # What is summed is what gets the name.
             self._region.close()
         there = [self.files[number] for number in self.there]
-        reports = [FileReport(shown(file.path), file.size, file.sha256, True, file.size) for file in there]
+        reports = [FileReport(shown(file.path), file.size, True, file.size) for file in there]
         refused: list[tuple[int, str]] = []
         if self._map is not None:
             with memoryview(self._map) as memory, contextlib.closing(_Parents(self._target)) as parents:
@@ -96,8 +99,8 @@ class PackArrival:
         return reports, refused
 
     def _put(self, file: PackedFile, content: memoryview, parents: _Parents) -> FileReport:
-        ours = hashlib.sha256(content).hexdigest()
-        if ours == file.sha256:
+        agrees = self._sums.of_content(file.index, content) == file.sum
+        if agrees:
             place = self._place(file.path)
             self._target.reserve(place)
             try:
@@ -108,7 +111,7 @@ class PackArrival:
                 raise self._target.refused(error, file.path, file.size) from None
             finally:
                 self._target.release(place)
-        return FileReport(shown(file.path), file.size, ours, ours == file.sha256)
+        return FileReport(shown(file.path), file.size, agrees)
 
     def close(self) -> None:
         """Let go of the memory. Safe to call twice."""

@@ -7,7 +7,6 @@ is read at once, with its sum, and announced together with others. The receiver 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,8 @@ from mrc.errors import CallerError, PeerError
 from mrc.net.negotiation import integer
 from mrc.net.transfer.names import FilePath, file_path
 from mrc.net.transfer.outgoing import attributes_of
-from mrc.net.transfer.terms import Attributes
+from mrc.net.transfer.sums import TAG_BYTES, Sums
+from mrc.net.transfer.terms import MAX_INDEX, Attributes
 from mrc.net.transfer.tree import Outgoing
 from mrc.records import record
 
@@ -27,25 +27,26 @@ PACK_BYTES = 4 << 20
 PACK_FILES = 256
 # Of the names in a pack, so that the request stays far below the longest message of the exchange.
 _PACK_NAME_BYTES = 256 << 10
-_SHA256_DIGITS = 64
+_SUM_DIGITS = 2 * TAG_BYTES
 _MAX_TIME_NS = 1 << 62
 
 
 @record(frozen=True, slots=True)
 class PackedFile:
-    """A file of a pack: as it is announced. `content` is there at the sender only."""
+    """A file of a pack, as it is announced. `index`: its number in the session. Only the sender has its `content`."""
 
+    index: int
     path: FilePath
     size: int
     attributes: Attributes
-    sha256: str
+    sum: str
     content: bytes = b""
 
     def to_json(self) -> list[Any]:
-        return [list(self.path), self.size, self.attributes.mode, self.attributes.mtime_ns, self.sha256]
+        return [list(self.path), self.size, self.attributes.mode, self.attributes.mtime_ns, self.sum]
 
 
-def read_packed(outgoing: Outgoing) -> PackedFile | None:
+def read_packed(index: int, outgoing: Outgoing, sums: Sums) -> PackedFile | None:
     """Read a small file and its sum. None: it is none, or one whose size only reading tells; it travels alone.
 
     Raises CallerError for a file that is written to meanwhile, OSError for one that cannot be read.
@@ -66,8 +67,8 @@ def read_packed(outgoing: Outgoing) -> PackedFile | None:
     if (after.st_size, after.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
         raise CallerError(f"{outgoing.source} was written to while it was read: send it again")
     mode, mtime_ns = attributes_of(found).values()
-    digest = hashlib.sha256(content).hexdigest()
-    return PackedFile(outgoing.path, len(content), Attributes(mode, mtime_ns), digest, content)
+    ours = sums.of_content(index, content)
+    return PackedFile(index, outgoing.path, len(content), Attributes(mode, mtime_ns), ours, content)
 
 
 def _read(descriptor: int, most: int) -> bytes:
@@ -107,21 +108,23 @@ def announced(body: dict[str, Any], most_name_bytes: int) -> list[PackedFile]:
     files = body.get("files")
     if not isinstance(files, list) or not 1 <= len(files) <= PACK_FILES:
         raise PeerError(f"the sender announced a pack without a list of 1..{PACK_FILES} files")
-    return [_announced(each, most_name_bytes) for each in files]
+    first = integer(body, "first", 0, MAX_INDEX - PACK_FILES)
+    return [_announced(first + number, each, most_name_bytes) for number, each in enumerate(files)]
 
 
-def _announced(described: object, most_name_bytes: int) -> PackedFile:
+def _announced(index: int, described: object, most_name_bytes: int) -> PackedFile:
     if not isinstance(described, list) or len(described) != 5:
         raise PeerError("the sender describes a file of a pack in another form: use the same mrc release at both ends")
-    names, size, mode, mtime_ns, sha256 = described
+    names, size, mode, mtime_ns, theirs = described
     body = {"size": size, "mode": mode, "mtime_ns": mtime_ns}
-    if not isinstance(sha256, str) or len(sha256) != _SHA256_DIGITS:
-        raise PeerError("the sender announced a file of a pack without its SHA-256")
+    if not isinstance(theirs, str) or len(theirs) != _SUM_DIGITS:
+        raise PeerError("the sender announced a file of a pack without its sum")
     return PackedFile(
+        index,
         file_path(names, most_name_bytes),
         integer(body, "size", 1, PACKED_BYTES + 1),
         Attributes(integer(body, "mode", 0, 0o1000), integer(body, "mtime_ns", -_MAX_TIME_NS, _MAX_TIME_NS)),
-        sha256,
+        theirs,
     )
 
 

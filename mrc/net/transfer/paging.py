@@ -25,16 +25,20 @@ _madvise = ctypes.CDLL(None, use_errno=True).madvise
 _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
+def page_in(mapping: mmap.mmap) -> None:
+    """Page in all of a mapping that is going to be written to."""
+    _madvise(address_of(mapping), len(mapping), _POPULATE_WRITE)
+
+
 class Paging:
-    """Follows the work through a mapping. Close it before the mapping; a file that fits into the stretch has no thread.
+    """Follows the reading of a mapping. Close it before the mapping; a file that fits into the stretch has no thread.
 
     Kernels that do not know the advice, and ranges that cannot be paged in, are left alone: the work takes the faults.
     """
 
-    def __init__(self, mapping: mmap.mmap, *, writes: bool) -> None:
+    def __init__(self, mapping: mmap.mmap) -> None:
         self._size = len(mapping)
         self._address = address_of(mapping)
-        self._advice = _POPULATE_WRITE if writes else _POPULATE_READ
         self._populated = 0
         self._dropped = 0
         self._position = 0
@@ -71,7 +75,7 @@ class Paging:
                 self._dropped = behind
 
     def _page_in(self, count: int) -> None:
-        _madvise(self._address + self._populated, count, self._advice)
+        _madvise(self._address + self._populated, count, _POPULATE_READ)
         self._populated += count
 
     def close(self) -> None:

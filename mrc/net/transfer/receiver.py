@@ -189,7 +189,7 @@ class Receiver(SessionServer):
         qps = file_qps(incoming.pd, self._cq, len(theirs))
         ours = answer_qps(qps, theirs, theirs[0].path_mtu, dynamic_mpr=True)
         incoming.qps += qps
-        return to_message(ours)
+        return to_message(ours) | {"sum_key": incoming.arrivals.sums.key.hex()}
 
     @staticmethod
     def _of_files(
@@ -209,13 +209,13 @@ class Receiver(SessionServer):
     def _commit(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         file = incoming.arrivals.commit(body)
         incoming.report.add_file(file)
-        return {"match": file.sha256_match, "name": file.name}
+        return {"match": file.sums_agree, "name": file.name}
 
     def _commit_pack(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         files, refused = incoming.arrivals.commit_pack(body)
         for file in files:
             incoming.report.add_file(file)
-        return {"refused": refused, "wrong": [file.name for file in files if not file.sha256_match]}
+        return {"refused": refused, "wrong": [file.name for file in files if not file.sums_agree]}
 
     def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
@@ -278,7 +278,6 @@ class Receiver(SessionServer):
             packets = sum(qp.figures.counters.requests_received for qp in incoming.qps)
             if packets != incoming.packets_seen:
                 incoming.packets_seen, incoming.active_at_ns = packets, now
-                incoming.arrivals.follow()
             self._notice_broken_qp(incoming)
             if not incoming.finished and incoming.failure is None and not incoming.lock.locked():
                 idle_ns = now - incoming.active_at_ns
@@ -327,7 +326,7 @@ def outcome_error(outcome: SessionOutcome) -> MrcError | None:
     if outcome.report.refused:
         more = len(outcome.report.refused) - 1
         return CallerError(f"refused: {outcome.report.refused[0][1]}{f', and {more} more' if more else ''}")
-    wrong = [file.name for file in outcome.report.files if not file.sha256_match]
+    wrong = [file.name for file in outcome.report.files if not file.sums_agree]
     if wrong:
         return CallerError(f"the sum of {', '.join(wrong)} does not agree: what arrived was discarded")
     return None

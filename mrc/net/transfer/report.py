@@ -64,12 +64,13 @@ class PathReport:
 
 @record(frozen=True, slots=True)
 class FileReport:
-    """One file, by its path below the receiver's directory; `skipped_bytes` were not sent: there already, or holes."""
+    """One file, by its path below the receiver's directory. `sums_agree`: both ends have the same content, by a keyed
+    sum of it. `skipped_bytes` were not sent: there already, or holes.
+    """
 
     name: str
     bytes: int
-    sha256: str
-    sha256_match: bool
+    sums_agree: bool
     skipped_bytes: int = 0
 
 
@@ -98,8 +99,8 @@ class TransferReport:
         return (self.bytes - self.skipped_bytes) * 8 / self.data_seconds / 1e9 if self.data_seconds else 0.0
 
     @property
-    def sha256_match(self) -> bool:
-        return all(file.sha256_match for file in self.files)
+    def sums_agree(self) -> bool:
+        return all(file.sums_agree for file in self.files)
 
     @property
     def retransmitted_packets(self) -> int:
@@ -145,7 +146,7 @@ class TransferReport:
             "seconds": round(self.seconds, 6),
             "data_seconds": round(self.data_seconds, 6),
             "goodput_gbps": round(self.goodput_gbps, 4),
-            "sha256_match": self.sha256_match,
+            "sums_agree": self.sums_agree,
             "retransmitted_packets": self.retransmitted_packets,
             "spurious_retransmissions": self.spurious_retransmissions,
             "duplicates_received": self.duplicates_received,

@@ -15,12 +15,13 @@ from typing import Any
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.net.exchange.client import ExchangeClient, RefusedByPeer
-from mrc.net.negotiation import integer
+from mrc.net.negotiation import integer, text
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, to_message
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.ahead import Ahead
+from mrc.net.transfer.background import Background
 from mrc.net.transfer.names import FilePath, shown
 from mrc.net.transfer.outgoing import OutgoingFile, UnreadableFile
 from mrc.net.transfer.packs import Filling, PackedFile, read_packed
@@ -32,6 +33,7 @@ from mrc.net.transfer.report import (
     path_reports,
     reported_duplicates,
 )
+from mrc.net.transfer.sums import CHUNK, FileSum, Sums
 from mrc.net.transfer.terms import (
     BLOCK_BYTES,
     MAX_QPS_PER_SENDER,
@@ -41,15 +43,15 @@ from mrc.net.transfer.terms import (
     file_qps,
 )
 from mrc.net.transfer.tree import Consignment, Outgoing, consignment
+from mrc.net.transfer.window import OnePart, Part, Window, opened_memory
+from mrc.net.transfer.writing import Writing
 from mrc.records import record
-from mrc.threads import start_thread
-from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
+from mrc.verbs import QP, AccessFlag, Context
 from mrc.whole_files import LineFile
 
 REQUEST_TIMEOUT_S = 15.0
 SUM_TIMEOUT_S = 600.0
 STATS_INTERVAL_NS = 5_000_000
-_SUMMED_AT_ONCE = 1 << 20
 
 
 @record(frozen=True, slots=True)
@@ -118,12 +120,16 @@ class _Sending:
         self._goods = goods
         in_all = None if any(file.source is None for file in goods.files) else sum(file.size for file in goods.files)
         self._progress = Progress(in_all, files=len(goods.files))
-        self._acked = 0
-        self._transfer_ns = 0
+        self._sums = Sums()
+        self._summing = Background("mrc sum")
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._pd = self._context.pd()
         self._cq = self._context.cq(POSTED_PER_QP * options.qps)
         self._qps: list[QP] = []
+        poll_s = STATS_INTERVAL_NS / 1e9 if options.stats is not None else 0.25
+        self._writing = Writing(
+            node.driver, self._cq, options.message_size, self._summing, poll_s, self._look, self._acked
+        )
         self._stats: LineFile | None = None
         self._next_stats_ns = 0
 
@@ -144,7 +150,7 @@ class _Sending:
                     else:
                         self._send_pack(load, report)
             self._write_stats(time.monotonic_ns())
-            report.data_seconds = self._transfer_ns / 1e9
+            report.data_seconds = self._writing.took_ns / 1e9
             figures_of = [qp.figures for qp in self._qps]
             report.paths = path_reports(figures_of)
             report.counters = counters_of(figures_of, self._node.endpoint.counters, self._node.driver.socket_drops())
@@ -156,6 +162,7 @@ class _Sending:
             if self._stats is not None:
                 with contextlib.suppress(OSError):
                     self._stats.close()
+            self._summing.close()
             self._context.close()
         document = report.to_json()
         # What is left is a word of the receiver's.
@@ -174,7 +181,7 @@ class _Sending:
         small ones."""
         pack = Filling()
         for index, file in enumerate(self._goods.files):
-            packed = self._read_packed(file)
+            packed = self._read_packed(index, file)
             if pack.files and (packed is None or not pack.takes(packed)):
                 yield index - len(pack.files), pack.files
                 pack = Filling()
@@ -185,11 +192,10 @@ class _Sending:
         if pack.files:
             yield len(self._goods.files) - len(pack.files), pack.files
 
-    @staticmethod
-    def _read_packed(file: Outgoing) -> PackedFile | None:
+    def _read_packed(self, index: int, file: Outgoing) -> PackedFile | None:
         """A small file's content and sum. One that cannot be read travels alone, and fails there."""
         try:
-            return read_packed(file)
+            return read_packed(index, file, self._sums)
         except OSError:
             return None
 
@@ -210,7 +216,7 @@ class _Sending:
     def _send_pack(self, pack: list[PackedFile], report: TransferReport) -> None:
         """Send small files together, but for those that are there already."""
         self._progress.file = shown(pack[0].path)
-        body = {"files": [file.to_json() for file in pack]}
+        body = {"first": pack[0].index, "files": [file.to_json() for file in pack]}
         opened = self._exchange.request("pack", body, REQUEST_TIMEOUT_S)
         there = set(_places(opened, "there", len(pack)))
         refused = _reasons(opened, len(pack))
@@ -218,7 +224,7 @@ class _Sending:
         if wanted:
             content = bytearray().join(pack[number].content for number in wanted)
             source = self._pd.mr(content, AccessFlag(0))
-            self._write(source, 0, _opened_memory(opened, len(content)), None)
+            self._writing.write(source, OnePart(Part(0, opened_memory(opened, len(content)))))
             source.close()
         answer = self._exchange.request("commit pack", {}, SUM_TIMEOUT_S)
         refused |= _reasons(answer, len(pack))
@@ -229,7 +235,7 @@ class _Sending:
                 continue
             match = isinstance(wrong, list) and shown(file.path) not in wrong
             skipped = file.size if number in there else 0
-            report.add_file(FileReport(shown(file.path), file.size, file.sha256, match, skipped))
+            report.add_file(FileReport(shown(file.path), file.size, match, skipped))
         self._progress.files_done += len(pack)
         self._advance(sum(file.size for number, file in enumerate(pack) if number not in wanted))
         self._on_progress(self._progress)
@@ -240,7 +246,9 @@ class _Sending:
         answer = self._exchange.request("connect", to_message(ours), REQUEST_TIMEOUT_S)
         if TRANSFER_FEATURE not in self._exchange.peer_features:
             raise PeerError("the receiver takes files in another way: use the same mrc release at both ends")
+        self._sums = Sums.of_key(text(answer, "sum_key"))
         theirs = from_message(answer, MAX_QPS_PER_SENDER, self._options.path_mtu)
+        self._writing.qps = self._qps
         connect_qps(self._qps, ours, [replace(their, mpr_dest=min(their.mpr_dest, TUNING.mpr)) for their in theirs])
 
     def _send_any(self, index: int, outgoing: Outgoing) -> FileReport:
@@ -260,43 +268,30 @@ class _Sending:
             body |= {"offset": stretches[0][0], "length": stretches[0][1]}
         opened = self._exchange.request("open", body, REQUEST_TIMEOUT_S)
         there = opened.get("there")
+        file_sum = FileSum(self._sums, index)
         if there == "whole":
-            ours = self._own_sum(file)
-            answer = self._exchange.request("compare", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
-            if answer.get("match") is True:
+            ours = self._own_sum(file, file_sum)
+            if self._exchange.request("compare", {"index": index, "sum": ours}, SUM_TIMEOUT_S).get("match") is True:
                 self._advance(file.size)
-                answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
-                return FileReport(shown(path), file.size, ours, answer.get("match") is True, file.size)
+                return FileReport(shown(path), file.size, self._commit(index, ours), file.size)
         elif there == "part":
-            stretches = self._differing(index, file, integer(opened, "bytes", 0, file.size + 1), stretches)
+            stretches = self._differing(index, file, file_sum, integer(opened, "bytes", 0, file.size + 1), stretches)
         sent = sum(length for _, length in stretches)
         self._advance(file.size - sent)
         if file.map is not None and stretches:
             source = self._pd.mr(file.map, AccessFlag(0))
             first = opened if there == "nothing" else None
-            for offset, length in stretches:
-                self._write_stretch(index, file, source, (offset, length), first)
-                first = None
-            source.close()
-        match, ours = self._compare_sums(index, file)
-        return FileReport(shown(path), file.size, ours, match, file.size - sent)
 
-    def _write_stretch(
-        self, index: int, file: OutgoingFile, source: MR, stretch: tuple[int, int], opened: dict[str, Any] | None
-    ) -> None:
-        """Write a stretch of the file, in as many parts as the receiver opens. `opened`: the first, if it is open."""
-        begin, end = stretch[0], sum(stretch)
-        while begin < end:
-            if opened is None:
-                opened = self._exchange.request(
-                    "extend", {"index": index, "offset": begin, "length": end - begin}, REQUEST_TIMEOUT_S
-                )
-            target = _opened_memory(opened, end - begin)
-            self._write(source, begin, target, file)
-            begin, opened = begin + target.length, None
+            def extend(part: dict[str, Any]) -> dict[str, Any]:
+                return self._exchange.request("extend", {"index": index, **part}, REQUEST_TIMEOUT_S)
+
+            with contextlib.closing(Window(stretches, extend, self._node.driver.wake, first)) as window:
+                self._writing.write(source, window, file, file_sum)
+            source.close()
+        return FileReport(shown(path), file.size, self._compare_sums(index, file, file_sum), file.size - sent)
 
     def _differing(
-        self, index: int, file: OutgoingFile, there: int, stretches: list[tuple[int, int]]
+        self, index: int, file: OutgoingFile, file_sum: FileSum, there: int, stretches: list[tuple[int, int]]
     ) -> list[tuple[int, int]]:
         """The stretches to send where the receiver has `there` bytes of a transfer that broke: blocks that differ, and
         what lies behind them."""
@@ -306,13 +301,14 @@ class _Sending:
             count = min(MOST_BLOCKS, blocks - first)
             answer = self._exchange.request("blocks", {"index": index, "first": first, "count": count}, SUM_TIMEOUT_S)
             file.check()
-            theirs, ours = answer.get("sums"), file.block_sums(first, count)
+            theirs, begins = answer.get("sums"), range(first * BLOCK_BYTES, (first + count) * BLOCK_BYTES, BLOCK_BYTES)
             if not isinstance(theirs, list) or len(theirs) != count:
                 raise PeerError(f"the receiver sent no sums of {count} blocks: use the same mrc release at both ends")
+            file.sum(file_sum, begins.start, begins.stop)
             differing += [
-                ((first + at) * BLOCK_BYTES, BLOCK_BYTES)
-                for at, (a, b) in enumerate(zip(theirs, ours, strict=True))
-                if a != b
+                (begin, BLOCK_BYTES)
+                for begin, theirs_of in zip(begins, theirs, strict=True)
+                if theirs_of != file_sum.of_block(begin, BLOCK_BYTES)
             ]
         compared = blocks * BLOCK_BYTES
         # What is there behind the last whole block may be anything: it is written over, holes too.
@@ -334,22 +330,22 @@ class _Sending:
             self._exchange.request("wait", {}, REQUEST_TIMEOUT_S)
 
         self._exchange.request("open", {"index": index, "path": list(path), "size": None}, REQUEST_TIMEOUT_S)
-        with contextlib.closing(InputStream(sys.stdin.fileno(), still_waiting)) as stream:
+        file_sum = FileSum(self._sums, index)
+        with contextlib.closing(InputStream(sys.stdin.fileno(), file_sum, still_waiting)) as stream:
             source = self._pd.mr(stream.map, AccessFlag(0))
-            begin = 0
+            begin = parts = 0
             while held := stream.read():
-                done = 0
-                while done < held:
-                    body = {"index": index, "offset": begin + done, "length": held - done}
+                written = 0
+                while written < held:
+                    body = {"index": index, "offset": begin + written, "length": held - written, "done": parts}
                     # A receiver that hands on what it gets answers when that is taken.
-                    target = _opened_memory(self._exchange.request("extend", body, SUM_TIMEOUT_S), held - done)
-                    self._write(source, done, target, None)
-                    done += target.length
+                    target = opened_memory(self._exchange.request("extend", body, SUM_TIMEOUT_S), held - written)
+                    self._writing.write(source, OnePart(Part(written, target)))
+                    written += target.length
+                    parts += 1
                 begin += held
             source.close()
-            ours = stream.sha256()
-            answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
-            return FileReport(shown(path), stream.size, ours, answer.get("match") is True)
+            return FileReport(shown(path), stream.size, self._commit(index, stream.sum()))
 
     def _advance(self, count: int) -> None:
         if count:
@@ -357,83 +353,42 @@ class _Sending:
             self._on_progress(self._progress)
 
     @staticmethod
-    def _own_sum(file: OutgoingFile) -> str:
+    def _own_sum(file: OutgoingFile, file_sum: FileSum) -> str:
+        """Our sum, of which what is not known is read."""
         file.check()
-        ours = _sum_of(file)
+        file.sum(file_sum)
         file.check_unchanged()
-        return ours
+        return file_sum.text(file.size)
 
-    def _compare_sums(self, index: int, file: OutgoingFile) -> tuple[bool, str]:
-        """Return whether the sums of both ends agree, and ours. Only if they do the receiver names the file.
+    def _commit(self, index: int, ours: str) -> bool:
+        """Whether the sums of both ends agree. Only if they do the receiver names the file."""
+        return self._exchange.request("commit", {"index": index, "sum": ours}, SUM_TIMEOUT_S).get("match") is True
 
-        Both ends sum a large file at the same time. A small one is summed in less time than a round trip takes.
-        """
-        ours = self._own_sum(file) if file.size <= _SUMMED_AT_ONCE else self._summed_at_both_ends(index, file)
-        answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
-        return answer.get("match") is True, ours
+    def _compare_sums(self, index: int, file: OutgoingFile, file_sum: FileSum) -> bool:
+        """Sum what has not been summed on the way, and compare. Both ends read at the same time where it is much."""
+        self._summing.join()
+        if file_sum.missing(file.size) > CHUNK:
 
-    def _summed_at_both_ends(self, index: int, file: OutgoingFile) -> str:
-        ours: list[str] = []
+            def read_ahead() -> None:
+                with contextlib.suppress(CallerError):  # raised below, where it is read again
+                    file.sum(file_sum)
 
-        def add_up() -> None:
-            with contextlib.suppress(CallerError):
-                ours.append(_sum_of(file))
+            self._summing.submit(read_ahead)
+            file.check()
+            self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S)
+            self._summing.join()
+        return self._commit(index, self._own_sum(file, file_sum))
 
-        summing = start_thread(add_up, name="mrc sum")
-        file.check()
-        self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S)
-        summing.join()
-        file.check_unchanged()
-        if not ours:
-            raise CallerError(f"{file.path} could not be read to the end")
-        return ours[0]
+    def _look(self) -> None:
+        """Between turns: is the receiver there, and are statistics due. Raises PeerError."""
+        self._check_receiver()
+        now = time.monotonic_ns()
+        if now >= self._next_stats_ns:
+            self._write_stats(now)
 
-    def _write(self, source: MR, begin: int, target: RemoteMemory, file: OutgoingFile | None) -> None:
-        """Write the bytes of `source` from `begin` on to `target`, all of it, in messages, round robin over the QPs.
-
-        Wait until all are acknowledged. `file`: what they are of, to be watched meanwhile.
-        """
-        size, step = target.length, self._options.message_size
-        cq, qps, progress = self._cq, self._qps, self._progress
-        count = -(-size // step)
-        posted = finished = 0
-        acked_before = self._acked
-
-        def post() -> None:
-            nonlocal posted
-            while posted < count and posted - finished < POSTED_PER_QP * len(qps):
-                offset = posted * step
-                piece = source.sge(begin + offset, min(step, size - offset))
-                request = SendWR(posted, sge=piece, remote_addr=target.addr + offset, rkey=target.rkey)
-                qps[posted % len(qps)].post_send(request)
-                posted += 1
-
-        def done() -> bool:
-            nonlocal finished
-            self._check_receiver()
-            if file is not None:
-                file.check()
-            completions = cq.poll(cq.cqe)
-            if completions:
-                for completion in completions:
-                    if completion.status != WCStatus.SUCCESS:
-                        self._raise_failure(completion.status)
-                    finished += 1
-                    self._acked += completion.byte_len
-                    progress.done += completion.byte_len
-                post()
-                if file is not None:
-                    file.follow(begin + self._acked - acked_before)
-                self._on_progress(progress)
-            now = time.monotonic_ns()
-            if now >= self._next_stats_ns:
-                self._write_stats(now)
-            return finished == count
-
-        started = time.monotonic_ns()
-        post()
-        self._node.driver.run(done, _stats_poll_s(self._stats is not None))
-        self._transfer_ns += time.monotonic_ns() - started
+    def _acked(self, count: int) -> None:
+        self._progress.done += count
+        self._on_progress(self._progress)
 
     def _check_receiver(self) -> None:
         """Raise PeerError where the receiver has ended. It may have waited in vain: what this end cannot send is the
@@ -446,10 +401,6 @@ class _Sending:
             if cause:
                 raise PeerError(f"{cause} ({error})") from None
             raise
-
-    def _raise_failure(self, status: WCStatus) -> None:
-        failed = next((qp for qp in self._qps if qp.error), self._qps[0])
-        raise PeerError(f"the transfer failed: {failed.explain(status)}")
 
     def _write_stats(self, now: int) -> None:
         self._next_stats_ns = now + STATS_INTERVAL_NS
@@ -481,20 +432,3 @@ def _reasons(answer: dict[str, Any], count: int) -> dict[int, str]:
         raise PeerError("the receiver answered a pack without what it refused: use the same mrc release at both ends")
     numbers = _places({"refused": [number for number, _ in found]}, "refused", count)
     return {number: str(why) for number, (_, why) in zip(numbers, found, strict=True)}
-
-
-def _opened_memory(opened: dict[str, Any], most: int) -> RemoteMemory:
-    """What the receiver opened to writes. Raises PeerError for more than was asked for, or nothing."""
-    length = integer(opened, "length", 1, most + 1)
-    return RemoteMemory(integer(opened, "va", 0, 1 << 62), length, integer(opened, "rkey", 0, 1 << 32))
-
-
-def _sum_of(file: OutgoingFile) -> str:
-    try:
-        return file.sha256()
-    except (OSError, EOFError):
-        raise CallerError(f"{file.path} could not be read to the end") from None
-
-
-def _stats_poll_s(wanted: bool) -> float:
-    return STATS_INTERVAL_NS / 1e9 if wanted else 0.25

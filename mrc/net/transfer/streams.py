@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import mmap
 import os
 import select
@@ -12,8 +11,9 @@ from collections.abc import Callable
 
 from mrc.errors import CallerError, PeerError, SystemRefused
 from mrc.net.transfer.names import FilePath, shown
-from mrc.net.transfer.paging import Paging
-from mrc.net.transfer.terms import STREAM_PART, Attributes
+from mrc.net.transfer.paging import page_in
+from mrc.net.transfer.sums import FileSum, RunningSum
+from mrc.net.transfer.terms import PART_BYTES, PARTS_OPEN
 
 _ZEROS = bytes(1 << 20)
 # A sender whose input gives nothing reports so often that it still waits.
@@ -23,19 +23,23 @@ _WAITING_S = 1.0
 class InputStream:
     """What comes out of a descriptor, piece by piece, and its sum. `still_waiting` hears that nothing comes."""
 
-    def __init__(self, descriptor: int, still_waiting: Callable[[], None]) -> None:
+    def __init__(self, descriptor: int, file_sum: FileSum, still_waiting: Callable[[], None]) -> None:
         self._descriptor = descriptor
         self._still_waiting = still_waiting
-        self._digest = hashlib.sha256()
-        self.size = 0
+        self._sum = RunningSum(file_sum)
         # Where a region looks for what to send.
-        self.map = mmap.mmap(-1, STREAM_PART)
+        self.map = mmap.mmap(-1, PART_BYTES)
+
+    @property
+    def size(self) -> int:
+        """Bytes that came until now."""
+        return self._sum.size
 
     def read(self) -> int:
         """Fill the map; how many bytes it holds now: less than all only at the end, 0 behind it. Raises CallerError."""
         held = 0
         with memoryview(self.map) as room:
-            while held < STREAM_PART:
+            while held < PART_BYTES:
                 try:
                     while not select.select([self._descriptor], [], [], _WAITING_S)[0]:
                         self._still_waiting()
@@ -45,12 +49,12 @@ class InputStream:
                 if not count:
                     break
                 held += count
-            self._digest.update(room[:held])
-        self.size += held
+            self._sum.add(room[:held])
         return held
 
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
+    def sum(self) -> str:
+        """The sum of all that came."""
+        return self._sum.text()
 
     def close(self) -> None:
         # A region may still look into it.
@@ -68,8 +72,8 @@ class OutputStream:
         self.taken = False
 
     def free_bytes(self) -> int:
-        """Nothing is kept: a part is all that memory has to hold."""
-        return 4 * STREAM_PART
+        """Nothing is kept: the parts that are open are all that memory has to hold."""
+        return 2 * PARTS_OPEN * PART_BYTES
 
     def write(self, content: memoryview | bytes) -> None:
         """Raises SystemRefused when its reader went away."""
@@ -90,7 +94,7 @@ class StreamedFile:
 
     there = 0
 
-    def __init__(self, output: OutputStream, path: FilePath, size: int | None, attributes: Attributes) -> None:
+    def __init__(self, output: OutputStream, path: FilePath, size: int | None, file_sum: FileSum) -> None:
         if output.taken:
             raise PeerError("the receiver writes to its standard output (mrc recv -): it takes one file, no directory")
         output.taken = True
@@ -98,8 +102,11 @@ class StreamedFile:
         self.size = size or 0
         self._in_a_stream = size is None
         self._output = output
-        self._digest = hashlib.sha256()
-        self._written = 0
+        self._sum = RunningSum(file_sum)
+
+    @property
+    def _written(self) -> int:
+        return self._sum.size
 
     def part(self, offset: int, length: int) -> StreamedPart:
         """Memory for what comes next. Raises PeerError for what lies behind."""
@@ -109,27 +116,25 @@ class StreamedFile:
             self.size = max(self.size, offset + length)
         return StreamedPart(self, offset, length)
 
-    def block_sums(self, first: int, count: int) -> list[str]:
+    def block_sums(self, file_sum: FileSum, first: int, count: int) -> list[str]:
         raise PeerError(f"{self.name} goes to standard output: nothing of it is there")
 
     def put(self, offset: int, content: memoryview) -> None:
         """Write a part, and zeros for the hole before it."""
         self._fill(offset)
-        self._digest.update(content)
+        self._sum.add(content)
         self._output.write(content)
-        self._written += len(content)
 
     def _fill(self, offset: int) -> None:
         while self._written < offset:
             zeros = _ZEROS[: offset - self._written]
-            self._digest.update(zeros)
+            self._sum.add(zeros)
             self._output.write(zeros)
-            self._written += len(zeros)
 
-    def sha256(self) -> str:
+    def sum(self, file_sum: FileSum) -> str:
         """The sum of what was written. A hole at the end is written first."""
         self._fill(self.size)
-        return self._digest.hexdigest()
+        return self._sum.text()
 
     def commit(self) -> None:
         """It is all written."""
@@ -146,11 +151,7 @@ class StreamedPart:
         self.map = mmap.mmap(-1, length)
         self._file = file
         self._offset = offset
-        self._paging = Paging(self.map, writes=True)
-
-    def follow(self, position: int) -> None:
-        """About this many bytes of the part have arrived."""
-        self._paging.follow(position)
+        page_in(self.map)
 
     def accept(self) -> None:
         """All of it has arrived: write it. Raises SystemRefused."""
@@ -159,6 +160,5 @@ class StreamedPart:
 
     def close(self) -> None:
         """Safe to call twice."""
-        self._paging.close()
         with contextlib.suppress(BufferError):
             self.map.close()

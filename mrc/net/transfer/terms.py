@@ -7,14 +7,17 @@ from mrc.net.session.qps import make_qps
 from mrc.records import record
 from mrc.verbs import CQ, PD, QP, QPCap
 
-TRANSFER_FEATURE = "files/4"  # files/3 knew no packs of small files
+TRANSFER_FEATURE = "files/5"  # files/4 compared SHA-256, and had one part of a file open at a time
 # What a broken transfer left is compared in blocks of so many bytes; a smaller file is sent anew.
 BLOCK_BYTES = 16 << 20
 MOST_BLOCKS = 32  # in one request
 # A stretch of a file begins at a multiple of so many bytes: no page of any system Linux runs on is larger.
 STRETCH_UNIT = 64 << 10
-STREAM_PART = 16 << 20  # of a stream, whose length is not known
+# A file is written in parts of at most so many bytes, so many of which are open at a time.
+PART_BYTES = 16 << 20
+PARTS_OPEN = 4
 MAX_QPS_PER_SENDER = 64
+MAX_INDEX = 1 << 31  # of a file in a session
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
 
 
