@@ -84,7 +84,7 @@ def test_the_same_file_again_is_not_sent_again(transfers: Transfers) -> None:
     assert sent.document["counters"].get("data_packets_sent", 0) == 0
     receiver = transfers.recv("--once")
     said = transfers.send(receiver, [file]).end().succeeded().out
-    assert said == "file: 3.0 MiB, nothing to send: there already, or holes; SHA-256 agrees\n"
+    assert said == "file: 3.0 MiB, nothing to send: there already, or holes; sums agree\n"
     receiver.end().succeeded()
     # Of the same size, with other content: refused, and left as it is.
     other = transfers.file("other/file", 3 * MIB)
@@ -236,7 +236,7 @@ def test_one_line_or_each_file_or_nothing(transfers: Transfers) -> None:
     for ended in said():
         (line,) = [line for line in (ended.out + ended.err).splitlines() if not line.startswith("mrc1:")]
         assert line.startswith("2 files: 10.7 KiB")
-        assert line.endswith("SHA-256 agrees")
+        assert line.endswith("sums agree")
     for ended in said("-v"):
         assert [
             sum(line.startswith(f"{name} ") for line in (ended.out + ended.err).splitlines()) for name in ("one", "two")

@@ -21,6 +21,7 @@ from mrc.net.session.qps import TUNING
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
 from mrc.net.transfer.directory import Directory
+from mrc.net.transfer.terms import PARTS_OPEN
 from mrc.net.transfer.tree import consignment
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
@@ -231,6 +232,15 @@ def test_parts_that_are_open_together_are_accepted_in_order(hall: Hall) -> None:
         sender.extend(0, 4 * MIB, 100, done=5)
     sender.arrivals.close()
     assert sender.rkeys == 0
+
+
+def test_a_session_has_so_many_parts_however_small_they_are(hall: Hall) -> None:
+    """Each takes a mapping and a region of the receiver, whatever its length."""
+    sender = hall.sender()
+    sender.arrivals.open({"index": 0, "path": ["f"], "size": MIB, "offset": 0, "length": 1})
+    granted = [sender.extend(0, 4096 * number, 1, done=0)["length"] for number in range(1, 100)]
+    assert granted == [1] * (PARTS_OPEN - 1) + [0] * (100 - PARTS_OPEN)
+    assert sender.rkeys == PARTS_OPEN
 
 
 def test_a_part_that_is_written_again_is_summed_again(hall: Hall) -> None:
