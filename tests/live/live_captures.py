@@ -125,10 +125,10 @@ class Passed:
         return not self.complete or self.sent["retransmitted_packets"] > sum(self.lost_on.values())
 
 
-def check_sender(direction: dict[str, Any], passed: Passed) -> None:
-    """At the sender, alone or merged with the receiver's."""
+def check_sender(direction: dict[str, Any], passed: Passed, place: str = "sender") -> None:
+    """At the sender, or at both ends: alone or merged with the receiver's."""
     sent = passed.sent
-    assert direction["capture_point"] == "sender"
+    assert direction["capture_point"] == place
     assert direction["packets"] == sent["counters"]["data_packets_sent"]
     assert direction["retransmissions"] == sent["retransmitted_packets"]
     assert direction["goodput_bytes"] == sent["bytes"]

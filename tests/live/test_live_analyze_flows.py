@@ -75,9 +75,9 @@ def test_a_plane_that_was_cut_and_healed_is_named_and_no_other(transfers: Transf
     at_both = analyzed(merged(passed.files, transfers.scratch / "merged.pcap"))
     cut_off = of_plane(passed, PLANE)
     lost = sum(passed.lost_on[ev] for ev in cut_off)
-    for found in (at_sender, at_both):
+    for place, found in (("sender", at_sender), ("both", at_both)):
         (direction,) = heaviest(found)
-        check_sender(direction, passed)
+        check_sender(direction, passed, place)
         texts = [each["text"] for each in found["findings"]]
         allowed = MEASURES | LOSSES | {"lossy-plane", "port-down"}
         assert kinds_of(found) <= allowed | (LATE | UNSETTLED if passed.disturbed_or_late else set()), texts
@@ -140,8 +140,8 @@ def test_two_senders_to_one_receiver_are_kept_apart(transfers: Transfers, lab: L
     allowed = MEASURES | LOSSES | (LATE | UNSETTLED if late else set())
     for passed in both:
         alone = analyzed(passed.files[0])
-        for found in (alone, at_all):
-            check_sender(of_sender(found, passed), passed)
+        for place, found in (("sender", alone), ("both", at_all)):
+            check_sender(of_sender(found, passed), passed, place)
         there = of_sender(at_receiver, passed)
         assert there["capture_point"] == "receiver"
         assert there["goodput_bytes"] == passed.sent["bytes"]

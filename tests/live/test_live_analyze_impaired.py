@@ -152,8 +152,8 @@ def test_what_is_said_of_an_impaired_link_is_what_it_and_the_endpoints_count(
     assert passed.complete
     at_sender, at_receiver = (analyzed(file) for file in passed.files)
     at_both = analyzed(merged(passed.files, transfers.scratch / "merged.pcap"))
-    for found in (at_sender, at_both):
-        check_sender(heaviest(found)[0], passed)
+    for place, found in ((SENDER, at_sender), (BOTH, at_both)):
+        check_sender(heaviest(found)[0], passed, place)
     there = heaviest(at_receiver)[0]
     check_receiver(there, passed)
     for place, found in ((SENDER, at_sender), (RECEIVER, at_receiver), (BOTH, at_both)):
@@ -195,6 +195,7 @@ def test_a_capture_begun_in_the_middle_claims_nothing_of_what_came_before(transf
         file = second_half(whole, transfers.scratch / f"{place}-half.pcap")
         found = analyzed(file)
         direction = heaviest(found)[0]
+        assert "begun-in-the-middle" in kinds_of(found)
         packets = Counter(ev for ev, _ in data_packets(file))
         assert direction["packets"] == packets.total() < SIZE // 4096
         assert {path["ev"]: path["packets"] for path in direction["paths"] if path["packets"]} == packets

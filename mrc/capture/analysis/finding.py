@@ -50,7 +50,7 @@ def patience_ns(figures: DirectionFigures) -> int:
 def path_name(path: PathFigures) -> str:
     """The EV, and where its uSIDs were seen, those."""
     ev = f"EV 0x{path.ev:08x}"
-    return f"{ev} ({path.route})" if path.route and not path.route.startswith("EV=") else ev
+    return f"{ev} ({path.way})" if path.way else ev
 
 
 def share_of(part: int, whole: int) -> str:
