@@ -109,6 +109,43 @@ def test_an_accusation_says_what_it_rests_on() -> None:
     assert "fewer than one capture" not in terminal(lossless("sender"))
 
 
+def two_flows(*, late: bool = False) -> bytes:
+    """Host 0 loses on EV 0, host 2 does not: from the spine on their packets take the same links. Host 2 sends
+    meanwhile, or only when host 0 is done."""
+    lossy, clean = Crafted(payload=64), Crafted(payload=64, hosts=(2, 1), requestor=0x3333, responder=0x4444)
+    transfer(lossy, 1200, PATHS, lambda chance, ev: ev == A and chance.random() < 0.2)
+    transfer(clean, 1200, PATHS, lambda chance, ev: False)
+    later = lossy.records[-1][0] + MILLISECOND if late else 0
+    return pcap_of(sorted([*lossy.records, *((time + later, frame) for time, frame in clean.records)]))
+
+
+def test_the_link_is_named_that_no_other_packet_came_through() -> None:
+    (lossy,) = found_in(two_flows())["lossy-path"]
+    assert lossy.links == ("p0l0>p0s0",)
+    assert lossy.text.endswith("; on the link p0l0>p0s0")
+    # One flow does not tell the two links of the path apart that only it takes, nor does one that had not begun.
+    alone = Crafted(payload=64)
+    transfer(alone, 1200, PATHS, lambda chance, ev: ev == A and chance.random() < 0.2)
+    for capture in (alone.pcap(), two_flows(late=True)):
+        (lossy,) = found_in(capture)["lossy-path"]
+        assert lossy.links == ("p0l0>p0s0", "p0s0>p0l1")
+        assert "on the link p0l0>p0s0 or p0s0>p0l1" in lossy.text
+
+
+def test_of_a_plane_the_links_of_all_its_paths_are_named() -> None:
+    crafted = Crafted(payload=64)
+    transfer(crafted, 1200, PATHS, lambda chance, ev: ev >> 24 == 0 and chance.random() < 0.1)
+    (lossy,) = found_in(crafted.pcap())["lossy-plane"]
+    assert lossy.links == (">p0l0", "p0l1>p0h1")
+    assert "on the link from the sender to p0l0 or p0l1>p0h1" in lossy.text
+
+
+def test_without_routes_no_link_is_named() -> None:
+    crafted = Crafted(payload=64, srv6=False)
+    transfer(crafted, 1200, PATHS, lambda chance, ev: ev == A and chance.random() < 0.2)
+    assert found_in(crafted.pcap())["lossy-path"][0].links == ()
+
+
 # ------------------------------------------------------------------ findings that something contradicts
 
 

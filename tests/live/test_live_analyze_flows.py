@@ -84,6 +84,10 @@ def test_a_plane_that_was_cut_and_healed_is_named_and_no_other(transfers: Transf
         for each in found["findings"]:
             if each["kind"] in ("lossy-plane", "lossy-path", "dead-path", "path-out"):
                 assert {*each["evs"], *([] if each["ev"] is None else [each["ev"]])} <= cut_off, texts
+        for each in found["findings"]:
+            if each["kind"] == "lossy-plane":
+                # All paths of the plane take the sender's cable and the receiver's; the receiver's was cut.
+                assert each["links"] == [">p0l0", "p0l1>p0h1"], texts
         if lost >= 8:
             assert kinds_of(found) & {"lossy-plane", "lossy-path"}, (texts, lost)
         # It came back, and was used again.
@@ -100,14 +104,14 @@ def test_a_plane_that_was_cut_and_healed_is_named_and_no_other(transfers: Transf
 
 
 def two_senders(transfers: Transfers, lab: Lab) -> list[Passed]:
-    """Transfers from h0 and h2 to h1 at the same time; the way of one of them is lossy."""
+    """Transfers from h0 and h2 to h1 at the same time; the way of the first is lossy."""
     transfers.forget()
     lab.impair(LINK, 0.08, TOWARD)
     try:
         recordings = {host: record(transfers, host) for host in ("h0", "h1", "h2")}
         receiver = transfers.recv("--json", "--overwrite")
         senders = {
-            host: transfers.send(receiver, [transfers.file(f"of {host}", 8 * MIB)], "--json", node=host)
+            host: transfers.send(receiver, [transfers.file(f"of {host}", 12 * MIB)], "--json", node=host)
             for host in ("h0", "h2")
         }
         sent = {host: sender.end().succeeded().document for host, sender in senders.items()}
@@ -127,6 +131,13 @@ def of_sender(found: dict[str, Any], passed: Passed) -> dict[str, Any]:
     qpns = {qpn for _, (qpn, _) in passed.left}
     (direction,) = [each for each in heaviest(found, 2) if each["responder_qpn"] in qpns]
     return direction
+
+
+def went_on_together(both: list[Passed]) -> bool:
+    """Whether most of what the one sent left while the other sent too."""
+    used = [[(path["first_use_ns"], path["last_use_ns"]) for path in each.sent["paths"]] for each in both]
+    (begin, end), (other_begin, other_end) = ((min(each)[0], max(last for _, last in each)) for each in used)
+    return bool(min(end, other_end) - max(begin, other_begin) > 0.6 * (end - begin))
 
 
 def test_two_senders_to_one_receiver_are_kept_apart(transfers: Transfers, lab: Lab) -> None:
@@ -158,6 +169,11 @@ def test_two_senders_to_one_receiver_are_kept_apart(transfers: Transfers, lab: L
     if lossy.lost_on[EV] >= 8:
         named = [each for each in at_all["findings"] if each["kind"] == "lossy-path"]
         assert [(each["ev"], each["qp"]) for each in named] == [(EV, of_sender_name(at_all, lossy))]
+        # From the spine on both flows take the same links, and the other one came through.
+        if went_on_together(both):
+            assert named[0]["links"] == ["p0l0>p0s1"]
+        of_one = [each["links"] for each in analyzed(lossy.files[0])["findings"] if each["kind"] == "lossy-path"]
+        assert of_one == [["p0l0>p0s1", "p0s1>p0l1"]]
         assert "loss-before-capture" in kinds_of(at_receiver)
 
 

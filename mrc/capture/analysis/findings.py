@@ -23,6 +23,7 @@ from mrc.capture.analysis.finding import (
     at_packet,
     patience_ns,
 )
+from mrc.capture.analysis.links import with_links
 from mrc.capture.analysis.path_findings import came_short, places
 from mrc.capture.analysis.records import NACK, NAK
 from mrc.report.units import duration_text, percent_text, plural
@@ -49,7 +50,7 @@ def findings(analysis: Analysis) -> list[Finding]:
     if CUT_SHORT in analysis.malformed:
         # What seems to be missing is what was cut.
         found = [each for each in found if each.kind not in _OF_ABSENCE]
-    return in_order(found)
+    return in_order(with_links(found, analysis.directions))
 
 
 # ------------------------------------------------------------------ errors
