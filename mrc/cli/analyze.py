@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mrc.capture.analysis.reported import Trace
     from mrc.wire.profile import WireProfile
 
-_PATHS_SHOWN, _QPS_SHOWN = 64, 32
+_PATHS_SHOWN, _QPS_SHOWN, _PLACES_SHOWN = 64, 32, 4
 
 
 @click.command()
@@ -274,8 +274,7 @@ def _print(
             from mrc.cli.analyze_reported import print_comparison
 
             print_comparison(console, directions)
-        for sentence in dict.fromkeys(f"{each.name}: {words}" for each in directions[:1] for words in each.unknowable):
-            console.print(f"not to be known from here: {sentence}", style="dim", soft_wrap=True)
+        _print_places(console, directions)
 
 
 def _print_summary(console: Console, name: str, analysis: Analysis) -> None:
@@ -289,7 +288,7 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
         (
             each.name,
             each.transport,
-            each.capture_point,
+            each.place,
             number_text(each.packets, ","),
             size_text(each.goodput_bytes),
             number_text(each.goodput_gbps, ".3g"),
@@ -324,9 +323,30 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
     left_out(console, len(directions), _QPS_SHOWN)
 
 
+def _print_places(console: Console, directions: list[DirectionFigures]) -> None:
+    """What the heaviest directions carried; where all were captured and why that is thought, then what cannot be known
+    from there."""
+    from mrc.capture.analysis.traffic import traffic_text
+
+    for each in directions[:_PLACES_SHOWN]:
+        if each.operations:
+            text = f"carried: {each.name}: {traffic_text(each.operations)}"
+            console.print(text, style="dim", soft_wrap=True, markup=False)
+    places: dict[tuple[str, str], list[str]] = {}
+    for each in directions:
+        places.setdefault((each.place, each.capture_point_why), []).append(each.name)
+    for (place, why), names in list(places.items())[:_PLACES_SHOWN]:
+        of = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        console.print(f"seen at {place}: {of}: {why}", style="dim", soft_wrap=True, markup=False)
+    for words in directions[0].unknowable:
+        text = f"not to be known from here: {directions[0].name}: {words}"
+        console.print(text, style="dim", soft_wrap=True, markup=False)
+
+
 def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
     rows = []
     paths = [(each, path) for each in directions if each.transport == "mrc" for path in each.paths]
+    several = len({path.plane for _, path in paths}) > 1
     for direction, path in paths[:_PATHS_SHOWN]:
         # At the receiver the time to the SACK is its own, and no round trip.
         there = direction.capture_point != "receiver"
@@ -334,7 +354,8 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
             (
                 "" if direction.responder_qpn is None else f"0x{direction.responder_qpn:06x}",
                 f"0x{path.ev:08x}",
-                path.route,
+                path.way,
+                *(["-" if path.plane is None else str(path.plane)] if several else []),
                 f"{path.packets:,}",
                 size_text(path.payload_bytes),
                 _lost(path),
@@ -353,6 +374,7 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
             "QP",
             "EV",
             "route",
+            *(["plane"] if several else []),
             "packets",
             "bytes",
             "lost",

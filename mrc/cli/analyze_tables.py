@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 _FINDINGS_SHOWN = 40
+# Findings that blame a part of the fabric for losses.
+_ACCUSING = ("lossy-path", "lossy-plane", "lossy-switch")
 
 
 def print_findings(console: Console, found: list[Finding], digits: int = 9) -> None:
@@ -31,6 +33,10 @@ def print_findings(console: Console, found: list[Finding], digits: int = 9) -> N
         console.print(f"{each.text}{where}", soft_wrap=True, markup=False)
     if len(found) > _FINDINGS_SHOWN:
         console.print(f"... and {len(found) - _FINDINGS_SHOWN} more: see --json")
+    if any(each.kind in _ACCUSING for each in found):
+        from mrc.capture.analysis.path_findings import CHANCE_WORDS
+
+        console.print(CHANCE_WORDS, style="dim", soft_wrap=True)
     console.print()
 
 

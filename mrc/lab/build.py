@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Shape
-from mrc.lab import host_names, marking, messages, namespace, outlived, state
+from mrc.lab import host_names, marking, messages, namespace, out_of_band, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
 from mrc.lab.processes import bears, end_relays
@@ -157,7 +157,10 @@ def _build(
         for planned in plans.values():
             netlink = rooms[planned.name].netlink
             wait_until_settled(netlink, planned.name, planned.interfaces, planned.loopback_addresses)
-        _write_files(intention)
+        has_ipv4 = out_of_band.lay(
+            intention.topology, lambda node: rooms[node].netlink, lambda node: rooms[node].descriptor
+        )
+        _write_files(intention, has_ipv4)
         recorded = intention.with_namespaces(
             {node: namespace.identity(room.descriptor) for node, room in rooms.items()}
         )
@@ -221,11 +224,11 @@ def _configure(node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str
     rooms[node.name].netlink.transact(requests)
 
 
-def _write_files(intention: state.LabState) -> None:
+def _write_files(intention: state.LabState, has_ipv4: bool) -> None:
     """What programs in the lab read: a fabric file for each host, names of all of them."""
     shape, name = intention.topology, intention.name
     texts = {f"{host}.json": host_fabric(shape, number, name).to_json() for number, host in enumerate(shape.hosts)}
-    texts[state.HOSTS_FILE] = host_names.hosts_text(shape, name)
+    texts[state.HOSTS_FILE] = host_names.hosts_text(shape, name, has_ipv4)
     for file, text in texts.items():
         path = state.directory(name) / file
         try:

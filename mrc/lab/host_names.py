@@ -11,6 +11,8 @@ from mrc.errors import SystemRefused
 from mrc.fabric import Shape
 from mrc.fabric.address import address
 from mrc.fabric.names import parse_switch
+from mrc.lab.plan.out_of_band import NAME as OUT_OF_BAND
+from mrc.lab.plan.out_of_band import ipv4_address
 
 _SYSTEM_FILE = Path("/etc/hosts")
 _CLONE_NEWNS = 0x00020000
@@ -18,8 +20,11 @@ _MS_BIND, _MS_SLAVE = 0x1000, 0x80000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def hosts_text(shape: Shape, name: str) -> str:
-    """The system's /etc/hosts, then a line for each host and plane, and for each switch."""
+def hosts_text(shape: Shape, name: str, has_ipv4: bool) -> str:
+    """The system's /etc/hosts, then a line for each host and plane, for each host's IPv4 address, and for each switch.
+
+    Programs that ask for an address of either kind get IPv6, the fabric: the C library sorts that way.
+    """
     try:
         own = _SYSTEM_FILE.read_text(errors="surrogateescape")
     except OSError:
@@ -27,6 +32,8 @@ def hosts_text(shape: Shape, name: str) -> str:
     lines = [own.rstrip("\n"), f"# The lab {name}: a host in every plane, and plane by plane."] if own else []
     for host in shape.hosts:
         lines += [f"{address(host, plane)} {host} {host}-p{plane}" for plane in range(shape.planes)]
+    if has_ipv4:
+        lines += [f"{ipv4_address(host)} {host} {host}-{OUT_OF_BAND}" for host in shape.hosts]
     for switch in shape.switches:
         lines.append(f"{address(switch, parse_switch(switch)[0])} {switch}")
     return "\n".join(lines) + "\n"

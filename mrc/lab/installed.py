@@ -88,10 +88,17 @@ def local_addresses(netlink: NetlinkSocket, node: str) -> set[tuple[int, bytes]]
     return {(interface, address) for _, _, kind, address, _, interface, _ in routes if kind == _RTN_LOCAL}
 
 
-def _read(netlink: NetlinkSocket, node: str, kind: int) -> set[Key]:
+def ipv4_address(netlink: NetlinkSocket, node: str, interface: int) -> str | None:
+    """The IPv4 address at an interface. Raises SystemRefused."""
+    there = {index: packed for _, index, packed, _ in _read(netlink, node, _NEWADDR, socket.AF_INET)}
+    packed = there.get(interface)
+    return socket.inet_ntop(socket.AF_INET, packed) if isinstance(packed, bytes) else None
+
+
+def _read(netlink: NetlinkSocket, node: str, kind: int, family: int = socket.AF_INET6) -> set[Key]:
     what, header, keys = _KINDS[kind]
     found: set[Key] = set()
-    body = bytes([socket.AF_INET6]) + bytes(header.size - 1)
+    body = bytes([family]) + bytes(header.size - 1)
     request = message(kind + _GET, DUMP, body)
     netlink.dump(f"read the {what} of {node}", request, lambda _, data: found.update(keys(data)))
     return found

@@ -20,6 +20,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from mrc.lab.netlink import Request
 from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE, USID_DEVICE_INDEX, Interface, NodePlan, Route, RouteKind, Rule
+from mrc.lab.plan.out_of_band import CableEnd
 from mrc.wire.usid import BLOCK_BITS, USID_BITS
 
 _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK = 16, 17, 18
@@ -88,17 +89,30 @@ def loopback_up(tag: str) -> Request:
 
 def usid_device() -> Request:
     """The bridge without members that a switch's uSID route hangs on."""
+    return bridge(USID_DEVICE_INDEX, USID_DEVICE)
+
+
+def bridge(index: int, name: str) -> Request:
     message = ifinfmsg()
-    message["index"] = USID_DEVICE_INDEX
+    message["index"] = index
     message["flags"] = message["change"] = _IFF_UP
     message["attrs"] = [
-        ("IFLA_IFNAME", USID_DEVICE),
+        ("IFLA_IFNAME", name),
         ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "bridge")]}),
     ]
     return Request("make a bridge device", _encoded(message, _RTM_NEWLINK, _CREATE | _EXCLUSIVE))
 
 
-def veth_pair(lower: Interface, upper: Interface, upper_namespace: int, mtu: int) -> Request:
+def bridge_port(index: int, name: str, bridge_index: int) -> Request:
+    """Bring an interface up as a port of a bridge."""
+    message = ifinfmsg()
+    message["index"] = index
+    message["flags"] = message["change"] = _IFF_UP
+    message["attrs"] = [("IFLA_MASTER", bridge_index)]
+    return Request(f"make {name} a port of a bridge", _encoded(message, _RTM_NEWLINK, 0))
+
+
+def veth_pair(lower: Interface | CableEnd, upper: Interface | CableEnd, upper_namespace: int, mtu: int) -> Request:
     """One cable, sent in the lower node's namespace; `upper_namespace` is a descriptor. Both ends start down.
 
     (The kernel refuses a peer that is to be up at birth: it opens that end before it has tied it to the other.)
@@ -127,7 +141,7 @@ def veth_pair(lower: Interface, upper: Interface, upper_namespace: int, mtu: int
     return Request(what, _encoded(message, _RTM_NEWLINK, _CREATE | _EXCLUSIVE))
 
 
-def link_state(interface: Interface, up: bool) -> Request:
+def link_state(interface: Interface | CableEnd, up: bool) -> Request:
     message = ifinfmsg()
     message["index"] = interface.index
     message["flags"] = _IFF_UP if up else 0
@@ -151,12 +165,14 @@ def link_mtu(index: int, name: str, mtu: int) -> Request:
 
 
 def address(index: int, text: str, length: int) -> Request:
+    is_ipv6 = ":" in text
     message = ifaddrmsg()
-    message["family"] = socket.AF_INET6
+    message["family"] = socket.AF_INET6 if is_ipv6 else socket.AF_INET
     message["prefixlen"] = length
-    message["flags"] = _IFA_F_NODAD
+    message["flags"] = _IFA_F_NODAD if is_ipv6 else 0
     message["index"] = index
-    message["attrs"] = [("IFA_ADDRESS", text)]
+    # The kernel reads an IPv4 address that is its own from the second, and the other end's from the first.
+    message["attrs"] = [("IFA_ADDRESS", text), *([] if is_ipv6 else [("IFA_LOCAL", text)])]
     return Request(f"add the address {text}", _encoded(message, _RTM_NEWADDR, _CREATE | _REPLACE))
 
 

@@ -83,6 +83,16 @@ class LabNodes:
             raise CallerError(f"no host {host!r}: there are {', '.join(self.topology.hosts)}")
         return tuple(address(host, plane) for plane in range(self.topology.planes))
 
+    def ipv4_address(self, host: str) -> str | None:
+        """The address of `host` on the hosts' IPv4 network, which is no part of the fabric; None: there is none.
+
+        Raises CallerError when it is not a host, SystemRefused.
+        """
+        from mrc.lab import out_of_band
+
+        self.addresses(host)
+        return out_of_band.address(self._route(host), host)
+
     def open_namespace(self, node: str) -> int:
         """An open descriptor of the namespace of `node`, the caller's to close.
 

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """A host and its plain IPv6 addresses, one a plane, in the order of planes."""
+    """A host, its plain IPv6 addresses, one a plane, in the order of planes, and its address outside the fabric.
+
+    `ipv4` None: the lab has no such network, or the host's cable to it is gone.
+    """
 
     name: str
     addresses: tuple[str, ...]
+    ipv4: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ def read(
     fast: bool = False,
 ) -> LabStatus:
     """Ask every node. `route` and `filters` give a node's route and netfilter netlink socket. Raises SystemRefused."""
-    from mrc.lab import impairment, installed
+    from mrc.lab import impairment, installed, out_of_band
 
     arriving = {node: _arriving(route(node), filters, node) for node in topology.nodes}
     sending = {node: _sending(route(node)) for node in topology.nodes}
@@ -186,7 +190,12 @@ def read(
                 toward[node] = _direction(end, at_far, mtu, delayed or impairment.NO_DELAY)
         links.append(LinkStatus(link.name, "up" if up else "down", toward))
     hosts = tuple(
-        HostStatus(host, tuple(address(host, plane) for plane in range(topology.planes))) for host in topology.hosts
+        HostStatus(
+            host,
+            tuple(address(host, plane) for plane in range(topology.planes)),
+            out_of_band.address(route(host), host),
+        )
+        for host in topology.hosts
     )
     return LabStatus(name, topology.mode, FABRICS[fast], topology.mtu, hosts, topology.switches, tuple(links))
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether a removed lab's cables are really gone: the kernel destroys namespaces, and what ends in them, later.
 
-Every cable ends at a leaf. A socket into a leaf keeps its namespace alive, so a cable disappears only when its other
-end is destroyed. Once no leaf has a cable left, all other namespaces are gone.
+Every cable ends at a leaf, those of the hosts' IPv4 network at the first. A socket into a leaf keeps its namespace
+alive, so a cable disappears only when its other end is destroyed. Once no leaf has a cable left, all other namespaces
+are gone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from mrc.lab import messages, namespace, state
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import plan
+from mrc.lab.plan.out_of_band import NAME, out_of_band
 
 _POLL_S = 0.005
 
@@ -38,6 +40,12 @@ class Witnesses:
                 if leaf in clos.leaf_switches and leaf in descriptors and other in descriptors and other not in busy:
                     index = plans[leaf].interface(link).index
                     self._cables.setdefault(leaf, {})[index] = link.name
+        network = out_of_band(clos)
+        if network.switch in descriptors:
+            cables = self._cables.setdefault(network.switch, {})
+            for cable in network.cables:
+                if cable.host.node in descriptors and cable.host.node not in busy:
+                    cables[cable.port.index] = f"{cable.host.node}-{NAME}"
         for leaf in self._cables:
             self._sockets[leaf] = NetlinkSocket.inside(descriptors[leaf])
 

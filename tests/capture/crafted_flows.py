@@ -93,7 +93,7 @@ class Crafted:
         psn: int,
         ev: int,
         *,
-        opcode: int = MIDDLE,
+        opcode: int | None = None,
         msn: int = 0,
         rtx: bool = False,
         ackreq: bool = False,
@@ -101,7 +101,9 @@ class Crafted:
         payload: int | None = None,
         corrupt: bool = False,
     ) -> int:
-        """A request with a time stamp; PSNs count from BASE_PSN."""
+        """A request with a time stamp; PSNs count from BASE_PSN. All are of one message, if nothing else is said."""
+        if opcode is None:
+            opcode = MIDDLE if psn else FIRST
         stamp = (time_ns // 128) & 0xFFFF
         transport = self.bth(opcode, self.responder, BASE_PSN + psn, ackreq=ackreq, rtx=rtx, ts=True)
         transport += struct.pack("!HH", 0, msn) + struct.pack("!HH", stamp, 1)

@@ -17,6 +17,7 @@ from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.findings import findings
 
 # What a finding of these kinds says is a measure and no fault, or of the capture itself.
+_NAMED = {"sender": "sender", "middle": "middle", "receiver": "receiver", "ends": "both"}
 _MEASURES = {"idle", "window-limited", "copies", "path-retransmissions", "path-carried-less", "plane-imbalance"}
 _LOSSES = {"loss", "lossy-path", "lossy-plane", "lossy-switch", "dead-path", "dead-plane", "path-out", "stall"}
 _LOSSES |= {"loss-before-capture", "loss-behind-capture", "never-acknowledged", "retries-exhausted"}
@@ -113,8 +114,9 @@ class _Said:
     def check(self) -> None:
         figures, requests = self.figures, self.requests
         if figures.capture_point != "unknown":
-            point = "sender" if self.draw.place == "ends" else self.draw.place
-            self.equal("capture_point", figures.capture_point, point)
+            # Where nothing tells two places apart it is the one near the requestor.
+            near = self.draw.place == "ends" and figures.capture_point == "sender"
+            self.equal("capture_point", figures.capture_point, "sender" if near else _NAMED.get(self.draw.place))
         self.equal("packets", figures.packets, len(requests))
         self.equal("retransmissions", figures.retransmissions, self.retransmissions())
         # Where an answer was lost a single packet sent again looks as if it had been.
@@ -298,6 +300,10 @@ class _Said:
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
             allowed |= {"stall"}
+        if min(packet.psn for packet in self.requests) > 0:
+            allowed |= {"begun-in-the-middle"}
+            if self.draw.transport == "mrc" and "begun-in-the-middle" not in {each.kind for each in found}:
+                self.wrong.append("that the first packets are missing is not said")
         for each in found:
             if each.kind not in allowed:
                 self.wrong.append(f"finding {each.kind}: {each.text}")

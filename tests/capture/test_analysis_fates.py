@@ -17,6 +17,7 @@ from crafted_flows import (
     TRIMMED,
     Crafted,
     ev_of,
+    pcap_of,
 )
 
 A, B = ev_of(0, 0), ev_of(1, 1)
@@ -293,6 +294,22 @@ def test_a_packet_captured_at_two_places_counts_once() -> None:
     figures = only_direction(near.pcap()).figures
     assert (figures.packets, figures.copies_left_out, figures.retransmissions, figures.lost) == (11, 10, 1, 1)
     assert figures.capture_point == "sender"
+
+
+def test_answers_that_a_host_held_up_between_two_places_count_once() -> None:
+    """Most take 3 us from place to place; one of the SACKs, and one of two ACKs that are alike, 50 us."""
+    places = {at: Crafted(at=at) for at in ("receiver", "sender")}
+    for at, crafted in places.items():
+        usual, held_up = (us(3), us(50)) if at == "sender" else (0, 0)
+        for psn in range(20):
+            crafted.data(us(10 * psn), psn, A)
+            crafted.records[-1] = us(10 * psn) - usual, crafted.records[-1][1]
+            crafted.sack(us(10 * psn + 5) + (held_up if psn == 7 else usual), psn, psn, A)
+        crafted.ack(us(400) + usual, 19)
+        crafted.ack(us(500) + held_up, 19)
+    records = sorted(record for crafted in places.values() for record in crafted.records)
+    figures = only_direction(pcap_of(records)).figures
+    assert (figures.packets, figures.sacks, figures.acks, figures.copies_left_out) == (20, 20, 2, 42)
 
 
 def test_a_wrong_icrc_is_put_aside() -> None:

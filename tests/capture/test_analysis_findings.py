@@ -444,7 +444,7 @@ def test_few_losses_that_lie_on_one_plane_are_said_to() -> None:
         return True
 
     transfer(crafted, 400, PATHS, on_plane_1)
-    assert "were lost, all on plane 1; noticed 2" in found_in(crafted.pcap())["loss"][0].text
+    assert "were lost, all on plane 1 (too few to accuse it); noticed 2" in found_in(crafted.pcap())["loss"][0].text
 
 
 def test_a_plane_that_dies() -> None:

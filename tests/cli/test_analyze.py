@@ -82,6 +82,7 @@ def test_json_has_the_documented_keys() -> None:
     assert set(direction) == documented_keys("Directions")
     assert {key for path in direction["paths"] for key in path} == documented_keys("Paths")
     assert {key for plane in direction["planes"] for key in plane} == documented_keys("Planes")
+    assert {key for each in direction["operations"] for key in each} == documented_keys("Operations")
     assert {key for each in found["findings"] for key in each} == documented_keys("Findings")
     assert {key for each in found["endpoint_operations"] for key in each} == documented_keys("Endpoint operations")
     assert {key for path in direction["paths"] for key in path["rtt"]} == documented_keys("Times")

@@ -126,8 +126,8 @@ class TestWithALab:
         found = document("status", "--name", name)
         assert isinstance(found, dict)
         assert found["hosts"] == [
-            {"name": "h0", "addresses": ["fd4d:5243::1", "fd4d:5243:1::1"]},
-            {"name": "h1", "addresses": ["fd4d:5243::2", "fd4d:5243:1::2"]},
+            {"name": "h0", "addresses": ["fd4d:5243::1", "fd4d:5243:1::1"], "ipv4": "198.18.0.1"},
+            {"name": "h1", "addresses": ["fd4d:5243::2", "fd4d:5243:1::2"], "ipv4": "198.18.0.2"},
         ]
         assert len(found["switches"]) == 12
         assert len(found["links"]) == 20

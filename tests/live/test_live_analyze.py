@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_run import MIB, MRC, Running, Transfers
+from live_captures import analyzed, data_packets, record, stop
+from live_run import MIB, Transfers
 from patience import undisturbed
 
 from mrc.lab import Lab
@@ -21,42 +19,6 @@ pytestmark = pytest.mark.root
 
 LOSSY_LINK, TOWARD, LOSSY_EV = "p0l0-p0s1", "p0s1", 1
 LOSS = 0.05
-
-
-def record(transfers: Transfers, host: str) -> tuple[Running, Path]:
-    """mrc's own recorder on both ports of a host, once it listens."""
-    file = transfers.scratch / f"{host}.pcap"
-    running = transfers.start(host, [sys.executable, "-m", "mrc.capture.record", file, "p0", "p1"])
-    assert running.process.stdout is not None
-    assert running.process.stdout.readline().strip() == "ready"
-    return running, file
-
-
-def stop(running: Running) -> bool:
-    """Whether it has all: a recording that missed something would prove nothing."""
-    _, dropped = running.stop().succeeded().out.split()
-    return dropped == "0"
-
-
-def analyzed(file: Path, *options: str | Path) -> dict[str, Any]:
-    done = subprocess.run([*MRC, "analyze", file, "--json", *options], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
-
-
-def data_packets(file: Path) -> list[tuple[int, tuple[int, int]]]:
-    """Of each data packet in a capture the EV in its headers (wire.md section 10) and its QP and PSN, read without the
-    analysis."""
-    argv = [*MRC, "dissect", file, "--jsonl", "--filter", "reth"]
-    found = []
-    for line in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines():
-        layers = [(layer["layer"], layer.get("fields", {})) for layer in json.loads(line)["layers"]]
-        label = [fields["fl"] for name, fields in layers if name == "ipv6"][-1]
-        ev = (label & 0xFFFF) << 16 | next(fields["sport"] for name, fields in layers if name == "udp")
-        bth = next(fields for name, fields in layers if name == "bth")
-        found.append((ev, (bth["dqp"], bth["psn"])))
-    return found
 
 
 class Recorded:

@@ -9,7 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, UNKNOWN, capture_point
+from mrc.capture.analysis.capture_point import (
+    BOTH,
+    MIDDLE,
+    RECEIVER,
+    SENDER,
+    UNKNOWN,
+    capture_point,
+    with_the_far_place,
+)
 from mrc.capture.analysis.clock import Pause
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
@@ -31,6 +39,7 @@ from mrc.capture.analysis.records import (
     Rows,
 )
 from mrc.capture.analysis.sending import Pace, messages, pace
+from mrc.capture.analysis.traffic import operations_of
 from mrc.capture.analysis.unknown import (
     forget_losses,
     forget_place,
@@ -63,6 +72,8 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if ahead_ns:
         answers["time"] += ahead_ns
     point = capture_point(requests, answers, of_two_places=flow.copies.of_two_places)
+    if apart is not None and flow.copies.back is not None:
+        point = with_the_far_place(point, apart.far, flow.copies.back.far)
     at_receiver = point.side == RECEIVER
     known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=point.side in (RECEIVER, MIDDLE))
     matched = match_probes(probes, answers)
@@ -109,7 +120,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         forget_transmissions(figures)
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
-    elif not flow.mrc and point.side == SENDER and figures.lost and not is_in_order(requests, answers, 0):
+    elif not flow.mrc and point.side in (SENDER, BOTH) and figures.lost and not is_in_order(requests, answers, 0):
         figures.lost_unsure = figures.lost
         figures.lost = figures.loss_share = None
     if coarse or ahead_ns or drifting:
@@ -158,7 +169,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
     unsure |= known.may_hide or (figures.transport == "mrc" and _may_come_later(direction, again))
-    if figures.capture_point != SENDER and not figures.not_captured and not unsure and not two_places:
+    if figures.capture_point not in (SENDER, BOTH) and not figures.not_captured and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
         behind_is_known = not figures.not_captured and not known.unsettled
@@ -196,6 +207,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     sent = messages(known)
     figures.messages, figures.messages_unfinished = sent.seen, sent.unfinished if len(direction.answers) else 0
     figures.message_time = Times.of(sent.durations_ns)
+    figures.operations = operations_of(known)
 
 
 def _may_come_later(direction: Direction, again: Bools) -> bool:

@@ -15,7 +15,7 @@ from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK, Rows
 from mrc.capture.analysis.round_trips import asking
 from mrc.capture.frames import I64
 
-SENDER, RECEIVER, MIDDLE, UNKNOWN = "sender", "receiver", "middle", "unknown"
+SENDER, RECEIVER, MIDDLE, BOTH, UNKNOWN = "sender", "receiver", "middle", "both", "unknown"
 _FRESH_HOP_LIMITS = (64, 128, 255)
 # A reaction this many times as fast as the other says which end is near.
 _NEARER = 3
@@ -42,6 +42,18 @@ def capture_point(requests: Rows, answers: Rows, *, of_two_places: bool = False)
         took = None if of_two_places else _reactions_of_rc(requests, answers)
         found = _nearer(*took, "an answer", "a NAK") if took else _by_losses(requests, answers, of_two_places)
     return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets shows it")
+
+
+def with_the_far_place(point: CapturePoint, requests: frozenset[int], answers: frozenset[int]) -> CapturePoint:
+    """Where packets were captured at two places: both ends, if the other place is the receiver by the hop limits (as in
+    `records`) that only it has, of requests and of answers."""
+    if point.side != SENDER:
+        return point
+    if 1 in {hop >> 8 for hop in requests}:
+        return CapturePoint(BOTH, f"{point.why}; at a second place requests have only the host's own uSID left")
+    if any(hop in _FRESH_HOP_LIMITS for hop in answers):
+        return CapturePoint(BOTH, f"{point.why}; at a second place answers have a fresh hop limit")
+    return point
 
 
 def _common(values: I64) -> int:

@@ -63,12 +63,16 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
         soon = ~drop & there.sooner_than(_soonest_answer(requests, answers), 0 if coarse else LEAST_TOLERANCE_NS)
         sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
-    sent_back = back.transmissions(window_back)
+    sent_back = back.transmissions(window_back, held=True)
     near = _nearest(there, sent, back, sent_back)
     requests_once = Once(there, sent, last=near.last_of_requests, high=True)
     answers_once = Once(back, sent_back, last=near.last_of_answers, high=False)
-    probes_once = Once(asking, asking.transmissions(window or window_back), last=near.last_of_requests, high=True)
-    notices_once = Once(noticing, noticing.transmissions(window_back or window), last=near.last_of_answers, high=False)
+    probes_once = Once(
+        asking, asking.transmissions(window or window_back, held=True), last=near.last_of_requests, high=True
+    )
+    notices_once = Once(
+        noticing, noticing.transmissions(window_back or window, held=True), last=near.last_of_answers, high=False
+    )
     if flow.bad:
         bad = joined(flow.bad, REQUEST_ROW)
         again = Sightings(bad, _key(bad, bad["seq"]), np.full(len(bad), flow.mrc))

@@ -109,6 +109,11 @@ class PathFigures:
     first_lost_packet: int | None = None
     reported: PathReported | None = None
 
+    @property
+    def way(self) -> str:
+        """The route, where it tells more than the EV."""
+        return "" if self.route.startswith("EV=") else self.route
+
 
 @dataclass(slots=True)
 class PlaneFigures:
@@ -121,6 +126,17 @@ class PlaneFigures:
     share: float
     lost: int | None
     goodput_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFigures:
+    """Messages of one `kind`; of those that are in the capture whole the sizes in bytes, None where there are none."""
+
+    kind: str
+    messages: int
+    bytes_min: int | None = None
+    bytes_p50: int | None = None
+    bytes_max: int | None = None
 
 
 @dataclass(slots=True)
@@ -177,6 +193,7 @@ class DirectionFigures:
     messages: int = 0
     messages_unfinished: int = 0
     message_time: Times = field(default_factory=lambda: Times(0))
+    operations: list[OperationFigures] = field(default_factory=list)
     idle_share: float | None = 0.0
     waiting_share: float | None = 0.0
     longest_stall_ns: int | None = 0
@@ -196,6 +213,11 @@ class DirectionFigures:
         destination = self.destination[0] if self.destination else "?"
         qpn = "?" if self.responder_qpn is None else f"0x{self.responder_qpn:06x}"
         return f"{source} > {destination} QP {qpn}"
+
+    @property
+    def place(self) -> str:
+        """Where the capture was taken, in words."""
+        return "both ends" if self.capture_point == "both" else self.capture_point
 
     @property
     def round_trips(self) -> Times:

@@ -18,7 +18,7 @@ SEVERITIES = (ERROR, WARNING, INFO)
 class Finding:
     """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's, `evs`
     those of a plane or a switch; `packet` is the first to look at, `time_ns` its time since the capture's first;
-    `weight` orders findings of one severity.
+    `weight` orders findings of one severity; `links` are those that losses may lie on, `a>b` as packets travel.
     `cause` is the place, in the list of findings, of the one that this follows from."""
 
     severity: str
@@ -31,6 +31,7 @@ class Finding:
     weight: float = 0.0
     cause: int | None = None
     evs: tuple[int, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 # Where no round trip was seen.
@@ -50,7 +51,7 @@ def patience_ns(figures: DirectionFigures) -> int:
 def path_name(path: PathFigures) -> str:
     """The EV, and where its uSIDs were seen, those."""
     ev = f"EV 0x{path.ev:08x}"
-    return f"{ev} ({path.route})" if path.route and not path.route.startswith("EV=") else ev
+    return f"{ev} ({path.way})" if path.way else ev
 
 
 def share_of(part: int, whole: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from mrc.capture.analysis import path_findings
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.analysis import CUT_SHORT, Analysis
+from mrc.capture.analysis.capture_findings import of_capture
 from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import LOST, PENDING
@@ -21,8 +22,8 @@ from mrc.capture.analysis.finding import (
     Finding,
     at_packet,
     patience_ns,
-    share_of,
 )
+from mrc.capture.analysis.links import with_links
 from mrc.capture.analysis.path_findings import came_short, places
 from mrc.capture.analysis.records import NACK, NAK
 from mrc.report.units import duration_text, percent_text, plural
@@ -42,78 +43,14 @@ _UNEXPECTED_EVENT, _PSN_SEQUENCE_ERROR = 0x19, 0x60
 
 def findings(analysis: Analysis) -> list[Finding]:
     """Each cause before its symptoms; causes by severity, then weight."""
-    found = list(_of_capture(analysis))
+    found = list(of_capture(analysis))
     for direction in analysis.directions:
         for rule in _RULES:
             found += rule(direction)
     if CUT_SHORT in analysis.malformed:
         # What seems to be missing is what was cut.
         found = [each for each in found if each.kind not in _OF_ABSENCE]
-    return in_order(found)
-
-
-# ------------------------------------------------------------------ the capture as a whole
-
-
-def _of_capture(analysis: Analysis) -> Iterator[Finding]:
-    if not analysis.roce_packets:
-        yield Finding(WARNING, "nothing-to-analyze", f"none of {plural(analysis.packets, 'packet')} is RoCEv2 or MRC")
-    wrong, checked = analysis.icrc_wrong, analysis.icrc_right + analysis.icrc_wrong.packets
-    if wrong.packets and analysis.icrcs_believed:
-        text = f"{share_of(wrong.packets, checked)} have a wrong ICRC: no endpoint takes them"
-        yield Finding(WARNING, "bad-icrc", text, packet=wrong.first[0], weight=wrong.packets)
-    elif wrong.packets:
-        text = (
-            f"{share_of(wrong.packets, checked)} have a wrong ICRC: taken for right, the capture seems to be at fault"
-        )
-        yield Finding(WARNING, "icrcs-not-believed", text, packet=wrong.first[0], weight=wrong.packets)
-    for reason, some in analysis.malformed.items():
-        if reason == CUT_SHORT:
-            text = (
-                f"{share_of(some.packets, analysis.packets)} were cut by the capture before their headers end and are "
-                f"left out: it kept {analysis.cut_to} bytes, a snaplen of {_enough(analysis.cut_to)} would do"
-            )
-            yield Finding(WARNING, "snaplen-too-short", text, packet=some.first[0], weight=some.packets)
-            continue
-        text = f"{plural(some.packets, 'packet')} malformed: {reason}"
-        yield Finding(WARNING, "malformed", text, packet=some.first[0], weight=some.packets)
-    if analysis.without_time:
-        text = f"{plural(analysis.without_time, 'packet')} without a time: figures with times mean little"
-        yield Finding(WARNING, "no-times", text, weight=analysis.without_time)
-    for step in analysis.clock_steps:
-        by, way = duration_text(abs(step.ns) / 1e9), "back" if step.ns > 0 else "forward"
-        text = f"the clock was set {way} by {by}: times from there on are taken as if it had not been"
-        yield Finding(WARNING, "clock-stepped", text, packet=step.number, weight=abs(step.ns))
-    for pause in analysis.clock_unsure:
-        text = (
-            f"nothing was captured for {duration_text(pause.ns / 1e9)} and all went on behind it: the clock was set "
-            "forward, or everything stood still; times across it are not known"
-        )
-        yield Finding(INFO, "clock-unsure", text, packet=pause.number, time_ns=pause.end)
-    if analysis.has_coarse_times:
-        text = "times are whole milliseconds: round trips, and pauses of a few milliseconds, are not known"
-        yield Finding(INFO, "coarse-times", text)
-    down = [
-        each for each in analysis.operations if each.op == "PORT_STATUS_UPDATE" and each.port_status_mask is not None
-    ]
-    ever = 0
-    for each in down:
-        ever |= each.port_status_mask or 0
-    for each in down:
-        missing = ever & ~(each.port_status_mask or 0)
-        if missing:
-            ports = ", ".join(str(bit + 1) for bit in range(32) if missing >> bit & 1)
-            text = f"{each.source} reported to {each.destination} that its port {ports} is down"
-            yield Finding(WARNING, "port-down", text, packet=each.packet, time_ns=each.time_ns, weight=1)
-    silent = [each for each in analysis.operations if each.rtt_ns is None]
-    if silent:
-        text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
-        yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_ns=silent[0].time_ns)
-
-
-def _enough(kept: int) -> int:
-    """A snaplen that keeps all headers, also of what is carried in a tunnel, when this one did not."""
-    return next(size for size in (256, 512, 1 << 18) if size > kept)
+    return in_order(with_links(found, analysis.directions))
 
 
 # ------------------------------------------------------------------ errors
@@ -273,15 +210,25 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
     yield from _stalls(direction)
     span = (figures.last_ns or 0) - (figures.first_ns or 0)
     took = duration_text(span / 1e9)
-    if (figures.waiting_share or 0) > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
+    waiting = _waiting_for_answers(direction, span)
+    if waiting > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
-            f"window-limited: {percent_text(figures.waiting_share or 0)} of {took} went by waiting for "
+            f"window-limited: {percent_text(waiting)} of {took} went by waiting for "
             f"answers, with at most {plural(figures.in_flight_max, 'packet')} in flight"
         )
         yield Finding(INFO, "window-limited", text, figures.name)
     if (figures.idle_share or 0) > 0.5 and len(direction.requests) >= _LEAST_PACKETS:
         text = f"idle: for {percent_text(figures.idle_share or 0)} of {took} the sender had nothing to send"
         yield Finding(INFO, "idle", text, figures.name)
+
+
+def _waiting_for_answers(direction: Direction, span: int) -> float:
+    """The share of the time that a window made the requestor wait, without the pauses in which an answer was overdue:
+    that is a timeout."""
+    if direction.figures.waiting_share is None or not len(direction.answers):
+        return 0.0
+    waits = direction.stalls_ns[direction.requests["ackreq"][:-1]]
+    return int(waits[waits <= patience_ns(direction.figures)].sum()) / max(1, span)
 
 
 def _stalls(direction: Direction) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,11 +26,16 @@ from mrc.capture.analysis.finding import (
     share_of,
 )
 from mrc.capture.analysis.parts import Part, smallest, where
+from mrc.capture.analysis.path_states import USED_AGAIN
 from mrc.capture.frames import I64
 from mrc.report.units import duration_text, percent_text, plural
 
 # Losses have to be this many, so much likelier than on the other paths, and less likely by chance than this.
 _LEAST_LOST, _RATIO, CHANCE = 3, 1.5, 1e-3
+CHANCE_WORDS = (
+    f"A path is called lossy where chance gives its losses in fewer than one capture in {1 / CHANCE:,.0f}: "
+    "the exact binomial tail, times the number of paths."
+)
 # A path is dead when so many in a row were lost on it to the end, and nothing came through any more.
 _DEAD_AFTER = 5
 _IMBALANCE, _LEAST_PACKETS = 1.25, 100
@@ -104,7 +110,7 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
     if not named:
         by = ", ".join(f"{count} by a {what}" for what, count in figures.lost_found_by.items())
         words = "go-back-N" if figures.transport == "rc" else places(figures.paths, of_paths)
-        text = f"{share_of(lost, packets)} were lost, {words}; noticed {by}"
+        text = f"{share_of(lost, packets)} were lost, {words}{_too_few(figures.paths, of_paths)}; noticed {by}"
         first = _first_lost(direction, of_paths.keys())
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=1e4 * lost / packets)
 
@@ -126,6 +132,17 @@ def came_short(paths: list[PathFigures], missing: int) -> dict[int, int]:
     if total < _LEAST_SHORT or usual - least > max(2, _ALIKE * usual) or abs(total - missing) > max(2, missing // 4):
         return {}
     return short
+
+
+def _too_few(paths: list[PathFigures], lost: dict[int, int]) -> str:
+    """Where the losses lie more on one path than on the others, but chance explains that: that it does."""
+    used = [path for path in paths if path.packets]
+    worst = max(used, key=lambda path: lost.get(path.ev, 0) / path.packets)
+    here, everywhere = lost.get(worst.ev, 0), sum(lost.values())
+    others = sum(path.packets for path in used) - worst.packets
+    if not others or here / worst.packets < _RATIO * (everywhere - here) / others:
+        return ""
+    return f" (too few to accuse {'it' if here == everywhere or smallest(paths, lost) else 'a path'})"
 
 
 def _first_lost(direction: Direction, evs: Collection[int]) -> np.void:
@@ -218,15 +235,31 @@ def paths_out(direction: Direction) -> Iterator[Finding]:
     for path in direction.figures.paths:
         if not path.outs:
             continue
+        soon, soon_ns = _used_at_once(path, direction.figures.rtt.min_ns or 0)
+        if soon == path.outs:
+            # Whatever was lost, the requestor went on with it.
+            continue
         change = next(each for each in path.state_changes if each["state"] == "ASSUMED_BAD")
         back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
-        took = "" if path.out_ns is None else f", for {duration_text(path.out_ns / 1e9)} in all"
-        times = plural(path.outs, "time") + took
+        took = "" if path.out_ns is None else f", for {duration_text((path.out_ns - soon_ns) / 1e9)} in all"
+        times = plural(path.outs - soon, "time") + took
         text = f"path {path_name(path)} was taken out of use {times}, as inferred from its losses; {back}"
         severity = WARNING if path.state == "ASSUMED_BAD" else INFO
         packet, time_ns = change["packet"], change["time_ns"]
         weight = (path.out_ns or 0) / 1e9
         yield Finding(severity, "path-out", text, direction.figures.name, path.ev, packet, time_ns, weight)
+
+
+def _used_at_once(path: PathFigures, shortest_ns: int) -> tuple[int, int]:
+    """How often, and for how long together, data went out on a path sooner after it should have gone out of use than
+    anything could have brought it back: that takes a round trip. So it was not taken out."""
+    spans = [
+        then["time_ns"] - now["time_ns"]
+        for now, then in pairwise(path.state_changes)
+        if now["state"] == "ASSUMED_BAD" and then["trigger"] == USED_AGAIN
+    ]
+    soon = [each for each in spans if each < shortest_ns]
+    return len(soon), sum(soon)
 
 
 def corrupting_paths(direction: Direction) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from mrc.capture.frames import I64
 GOOD, SKIP, ASSUMED_BAD = "GOOD", "SKIP", "ASSUMED_BAD"
 _MARKED, _TRIMMED, _ALWAYS, _LOSS, _PROBED, _TAKEN_BACK = range(6)
 TRIGGERS = ("marked", "trimmed", "marked for good", "lost", "probes answered", "not lost after all")
+USED_AGAIN = "used again"
 _PROBES_TO_RETURN = 3
 
 
@@ -160,7 +161,7 @@ def _history(events: _Events, sent_time: I64, sent_number: I64, end_ns: int) -> 
             move(time, SKIP, TRIGGERS[what], number)
         until = int(events.time[index + 1]) if index + 1 < count else int(NEVER)
         if state != GOOD and next_sent < len(sent_time) and sent_time[next_sent] <= until:
-            move(int(sent_time[next_sent]), GOOD, "used again", int(sent_number[next_sent]))
+            move(int(sent_time[next_sent]), GOOD, USED_AGAIN, int(sent_number[next_sent]))
     if state == ASSUMED_BAD:
         out_ns += max(0, end_ns - since)
     return PathHistory(changes, out_ns, outs)

@@ -12,8 +12,9 @@ from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionReported, PathFigures, PathReported
 from mrc.capture.analysis.finding import Finding
-from mrc.capture.analysis.path_findings import CHANCE
+from mrc.capture.analysis.path_findings import CHANCE_WORDS
 from mrc.capture.analysis.series import goodput_window, has_losses, loss_bin_s, rtt_bin_s, series
+from mrc.capture.analysis.traffic import traffic_text
 from mrc.capture.texts import seconds_text
 from mrc.report.html import Cell, escape, more, page, resource, table
 from mrc.report.units import count_text, duration_text, microseconds_text, number_text, percent_text, size_text
@@ -23,10 +24,6 @@ DIRECTIONS_DRAWN, _POINTS = 12, 300_000
 _MOST_POINTS_EACH = 150_000
 _DIRECTIONS_LISTED, _PATHS_LISTED, _BARS, _FINDINGS_LISTED = 200, 256, 48, 200
 _EVENTS_LISTED = 400
-_CHANCE_WORDS = (
-    f"A path is called lossy where chance gives its losses in fewer than one capture in {1 / CHANCE:,.0f}: "
-    "the exact binomial tail, times the number of paths."
-)
 
 
 def report(
@@ -88,7 +85,7 @@ def _findings(found: list[Finding], digits: int) -> str:
             + "</li>"
         )
     listed = "\n".join(items)
-    head = f"<h2>Findings</h2>\n<p class=note>{_CHANCE_WORDS}</p>"
+    head = f"<h2>Findings</h2>\n<p class=note>{CHANCE_WORDS}</p>"
     return f"{head}\n<ul class=findings>\n{listed}\n</ul>{more(len(found), _FINDINGS_LISTED)}"
 
 
@@ -111,7 +108,7 @@ def _qps(directions: list[DirectionFigures]) -> str:
     for each in directions:
         marks = each.marks + each.congestion_notifications
         done = each.messages - each.messages_unfinished
-        row: list[Cell] = [f"{each.name} ({each.transport})", each.capture_point, each.packets]
+        row: list[Cell] = [f"{each.name} ({each.transport})", each.place, each.packets]
         row += [
             size_text(each.goodput_bytes),
             number_text(each.goodput_gbps, ".3g"),
@@ -128,7 +125,8 @@ def _qps(directions: list[DirectionFigures]) -> str:
 def _direction(direction: Direction, index: int, reported: Comparison | None) -> str:
     figures = direction.figures
     at_receiver = figures.capture_point == "receiver"
-    notes = f"Captured at the {figures.capture_point}: {figures.capture_point_why}."
+    where = figures.place if figures.capture_point == "both" else f"the {figures.place}"
+    notes = f"Captured at {where}: {figures.capture_point_why}."
     if figures.capture_point == "unknown":
         notes = "Where this was captured is unknown."
     notes += "".join(f" Not to be known from here: {words}." for words in figures.unknowable)
@@ -207,7 +205,8 @@ def _shown(direction: Direction, reported: Comparison | None) -> set[str]:
 
 def _facts(figures: DirectionFigures) -> str:
     """What the tables have no column for."""
-    took = figures.message_time
+    # Where ooo_count is always 0, a responder does not fill it in.
+    took, held = figures.message_time, figures.held_above_hole_max
     facts: list[list[Cell]] = [
         ["addresses", f"{', '.join(figures.source) or '?'} > {', '.join(figures.destination) or '?'}"],
         ["QPNs", f"{_qpn(figures.requestor_qpn)} > {_qpn(figures.responder_qpn)}"],
@@ -215,9 +214,10 @@ def _facts(figures: DirectionFigures) -> str:
         ["most in flight", f"{figures.in_flight_max:,} PSNs"],
         [
             "out of order",
-            f"{figures.reordered_packets:,} packets here, at most {figures.reorder_depth_max:,} PSNs late; "
-            f"the responder held up to {figures.held_above_hole_max:,}",
+            f"{figures.reordered_packets:,} packets here, at most {figures.reorder_depth_max:,} PSNs late"
+            + (f"; the responder held up to {held:,}" if held else ""),
         ],
+        ["carried", traffic_text(figures.operations)],
         [
             "messages",
             f"{figures.messages:,}, {figures.messages_unfinished:,} unfinished; "
@@ -258,7 +258,7 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
     headings += ["probes", "out", "out ms", "state"]
     rows: list[list[Cell]] = []
     for path in paths:
-        row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, size_text(path.payload_bytes)]
+        row: list[Cell] = [f"0x{path.ev:08x}", path.way, path.plane, path.packets, size_text(path.payload_bytes)]
         row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
         row += [None, None] if at_receiver else [*map(microseconds_text, (path.rtt.p50_ns, path.rtt.p99_ns))]
         row += [f"{path.probes_answered}/{path.probes}"]
@@ -322,7 +322,7 @@ def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
         words = f"{percent_text(_bad(path))}: {path.lost or 0:,} lost" + (
             f", {path.trimmed:,} trimmed" if path.trimmed else ""
         )
-        label = path.route if path.route and not path.route.startswith("EV=") else f"EV 0x{path.ev:08x}"
+        label = path.way or f"EV 0x{path.ev:08x}"
         lines.append(
             f"<code>{escape(label)}</code><div class=track><div class=lost style=width:{widths[0]:.2f}%></div>"
             f"<div class=trimmed style=width:{widths[1]:.2f}%></div></div>"

@@ -16,6 +16,8 @@ from mrc.capture.frames import I64, Bools
 MOST = 0.5
 # PSNs this close one after the other belong to a run, although the capture may lack some between.
 _RUN = 5
+# No fabric holds a packet up for longer.
+_HELD_NS = 50_000_000
 
 
 class Sightings:
@@ -78,6 +80,13 @@ class Sightings:
         gap = self.time[order[1:]] - self.time[order[:-1]]
         return gap[same], packet[1:][same], (sole[1:] | sole[:-1])[same]
 
+    @property
+    def _are_two(self) -> Bools:
+        """Which of `at` are the second of just two sightings of a packet."""
+        packet = np.cumsum(~self.again) - 1
+        two: Bools = np.bincount(packet, minlength=self.packets)[packet[self.at]] == 2
+        return two
+
     def _alone(self) -> tuple[Bools, Bools]:
         """By row: the second sightings, and those that stand between two rows that are none."""
         second = self.again[np.argsort(self.order, kind="stable")]
@@ -106,10 +115,11 @@ class Sightings:
                 found[place] = True
         return found
 
-    def transmissions(self, window: Window | None, apart: Sequence[Distance] = ()) -> I64:
+    def transmissions(self, window: Window | None, apart: Sequence[Distance] = (), *, held: bool = False) -> I64:
         """A number for each row, in order of packet, that the sightings of one transmission share: of a sole packet
         all, of others those at other places or at the distance of copies. `apart` are distances to be used one after
-        the other instead."""
+        the other instead. `held`: as many sightings at one of two places as at the other are in order of one
+        transmission each, also where a host or a switch held one up for longer than these usually take."""
         if apart:
             key: I64 = np.cumsum(~self.again, dtype=np.int64)
             sent, time = np.arange(len(self.rows)), self.time[self.order]
@@ -118,6 +128,8 @@ class Sightings:
             return mended(self.rows["seq"], sent, self.order)
         repeats: Bools = self.sole.copy()
         repeats |= self.moved & (np.abs(self.gap) <= self.way.tolerance if self.way else True)
+        if held:
+            repeats |= self.moved & self._are_two & (np.abs(self.gap) <= _HELD_NS)
         if window is not None:
             repeats |= ~self.moved & window.has(self.gap)
         fresh = np.ones(len(self.rows), np.bool_)
@@ -130,8 +142,25 @@ class Sightings:
         several = (sizes[group] > 2) & ~self.sole
         for number in np.unique(group[several]).tolist():
             begin, end = begins[number], begins[number] + sizes[number]
-            sent[begin:end] = begin + self._transmissions_of(self.order[begin:end], window)
+            rows = self.order[begin:end]
+            balanced = self._balanced(rows) if held and window is None else None
+            sent[begin:end] = begin + (self._transmissions_of(rows, window) if balanced is None else balanced)
         return sent
+
+    def _balanced(self, rows: I64) -> I64 | None:
+        """For each sighting of one packet, in order of time, the first of its transmission, where as many are of one
+        place as of another and each follows its like in time; else None."""
+        hops, place = np.unique(self.rows["hop"][rows], return_inverse=True)
+        one, other = (np.flatnonzero(place == at) for at in (0, 1))
+        if (
+            len(hops) != 2
+            or len(one) != len(other)
+            or (np.abs(self.time[rows[one]] - self.time[rows[other]]) > _HELD_NS).any()
+        ):
+            return None
+        found = np.zeros(len(rows), np.int64)
+        found[one] = found[other] = np.minimum(one, other)
+        return found
 
     def _transmissions_of(self, rows: I64, window: Window | None) -> I64:
         """For each sighting of one packet, in order of time, the first of its transmission."""

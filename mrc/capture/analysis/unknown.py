@@ -36,7 +36,7 @@ def unknowable(flow: Flow, point: CapturePoint, requests: int, answers: int) -> 
         found.append("what was lost before this point, or takes another way, is not seen; times count from here")
     elif point.side == SENDER and answers:
         found.append("SACKs lost on their way here are not seen; a retransmission may have been acknowledged in one")
-    elif answers:
+    elif point.side == UNKNOWN and answers:
         found.append("figures are those of a capture at the sender, which this may not be")
     if not flow.mrc:
         found.append("RC has one path: no path figures but those of the whole")

@@ -77,7 +77,10 @@ def up(topology_file: str | None, fast: bool, name: str, as_json: bool, **option
                     "fast": lab.fast,
                     "mtu_bytes": shape.mtu,
                     "path_mtu_bytes": path_mtu,
-                    "hosts": [{"name": host, "addresses": list(lab.addresses(host))} for host in shape.hosts],
+                    "hosts": [
+                        {"name": host, "addresses": list(lab.addresses(host)), "ipv4": lab.ipv4_address(host)}
+                        for host in shape.hosts
+                    ],
                     "switches": list(shape.leaf_switches + shape.spine_switches),
                     "links": [link.name for link in shape.links],
                 }
@@ -87,7 +90,7 @@ def up(topology_file: str | None, fast: bool, name: str, as_json: bool, **option
             how = f"in {seconds:.2f} s" if lab.created else "already up as described, nothing changed"
             click.echo(f"lab {name}: {shape.host_count} hosts, {switches} switches, {len(shape.links)} links {how}")
             for host in shape.hosts:
-                click.echo(f"  {host}  {'  '.join(lab.addresses(host))}")
+                click.echo(f"  {host}  {'  '.join(filter(None, (*lab.addresses(host), lab.ipv4_address(host))))}")
     if differences:
         _tell(name, differences, remedies)
         raise click.exceptions.Exit(1)

@@ -81,9 +81,9 @@ def hosts_table(found: LabStatus) -> Table:
     from rich.table import Table
 
     title = f"lab {found.name}, {found.mode} mode, fabric: {found.fabric}, MTU {found.mtu_bytes} bytes"
-    table = Table("host", "addresses, one a plane", title=title)
+    table = Table("host", "addresses, one a plane", "outside the fabric", title=title)
     for host in found.hosts:
-        table.add_row(host.name, "\n".join(host.addresses))
+        table.add_row(host.name, "\n".join(host.addresses), host.ipv4 or "-")
     return table
 
 
