@@ -20,8 +20,14 @@ def path(spine: int, last_use_ns: int) -> dict[str, Any]:
 
 def faults(cut: _Cut, last_use_ns: int) -> list[str]:
     sent = {
-        **{"bytes": PLAN.size, "seconds": 1.0, "data_seconds": 1.0, "sums_agree": True, "files": [], "counters": {}},
-        **{"duplicates_received": 0, "paths": [path(0, 999 * MS), path(1, last_use_ns)]},
+        "bytes": PLAN.size,
+        "seconds": 1.0,
+        "data_seconds": 1.0,
+        "sums_agree": True,
+        "files": [],
+        "counters": {},
+        "duplicates_received": 0,
+        "paths": [path(0, 999 * MS), path(1, last_use_ns)],
     }
     samples = [_Sample(at * MS, at, [at, at]) for at in range(0, 900, 5)]
     return _judge(PLAN, sent, sent, cut, samples).faults
