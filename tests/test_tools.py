@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is in tools/ is started by its name, by somebody who has activated no virtual environment."""
+"""What is in tools/ and benchmarks/ is started by its name, by somebody who has activated no virtual environment."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ pytestmark = pytest.mark.skipif(
     reason="would make an environment in the checkout: run tools/test",
 )
 # tools/bench would install what benchmarks need, beside tests that run.
-NAMES = sorted({path.name for path in TOOLS.iterdir() if path.is_file() and os.access(path, os.X_OK)} - {"bench"})
+STARTED = sorted(
+    path.relative_to(TOOLS.parent).as_posix()
+    for folder in (TOOLS, TOOLS.parent / "benchmarks")
+    for path in folder.iterdir()
+    if path.is_file() and os.access(path, os.X_OK) and path != TOOLS / "bench"
+)
 
 
 def test_the_tools_are_found() -> None:
-    assert {"demo", "test", "hostile-load", "map-trials", "interop-softroce"} <= set(NAMES)
+    assert {"tools/demo", "tools/test", "benchmarks/hostile-load", "tools/map-trials"} <= set(STARTED)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STARTED)
 def test_every_tool_tells_what_it_does_and_changes_nothing(name: str, tmp_path: Path) -> None:
     outside = [each for each in os.environ["PATH"].split(os.pathsep) if not each.startswith(sys.prefix)]
     environment = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     done = subprocess.run(
-        [TOOLS / name, "--help"],
+        [TOOLS.parent / name, "--help"],
         cwd=tmp_path,
         env={**environment, "PATH": os.pathsep.join(outside)},
         capture_output=True,

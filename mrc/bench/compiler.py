@@ -22,9 +22,19 @@ def check_compiler(who: str) -> str:
     return found
 
 
-def compile_program(name: str, target: Path, who: str, *options: str) -> None:
-    """Compile one of `PROGRAMS` into `target`. Raises SystemRefused when there is no compiler, or it fails."""
-    command = [check_compiler(who), "-O2", "-Wall", str(PROGRAMS / name), *options, "-o", str(target)]
+def compile_program(source: str | Path, target: Path, who: str, *options: str) -> None:
+    """Compile one of `PROGRAMS`, or a file. Raises SystemRefused when there is no compiler, or it fails."""
+    command = [
+        check_compiler(who),
+        "-O2",
+        "-Wall",
+        "-I",
+        str(PROGRAMS),
+        str(PROGRAMS / source),
+        *options,
+        "-o",
+        str(target),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[0]

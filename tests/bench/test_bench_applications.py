@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tools/busy-application and tools/ring make of what the processes saw."""
+"""What benchmarks/busy-application and benchmarks/ring make of what the processes saw."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from applications import busy, command, ring
+from applications.busy import CASES, Case, Times, plan_of
+from applications.command import BEFORE, Application, Measured, document, table
+from applications.ends import resent
+from applications.timeline import Timeline
 
-from mrc.bench.applications import busy, command, ring
-from mrc.bench.applications.busy import CASES, Case, Times, plan_of
-from mrc.bench.applications.command import BEFORE, Application, Measured, document, table
-from mrc.bench.applications.ends import resent
-from mrc.bench.applications.timeline import Timeline
 from mrc.bench.rounds import Rounds
 from mrc.bench.subject import RECEIVER, SENDER
 from mrc.errors import PeerError

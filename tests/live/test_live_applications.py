@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tools/busy-application and tools/ring run in a lab: every case moves its bytes and loses no QP."""
+"""What benchmarks/busy-application and benchmarks/ring run in a lab: every case moves its bytes and loses no QP."""
 
 from __future__ import annotations
 
 import pytest
+from applications.busy import CASES, Case, Times, run_case
+from applications.end import Plan
+from applications.ends import HERE, run_ends
+from applications.ring import run_one, run_ring
 
-from mrc.bench.applications.busy import CASES, Case, Times, run_case
-from mrc.bench.applications.end import Plan
-from mrc.bench.applications.ends import HERE, run_ends
-from mrc.bench.applications.ring import run_one, run_ring
 from mrc.errors import PeerError
 from mrc.lab import Lab
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tools/hostile-load throws is what it says: each kind meets the check that its name names."""
+"""What benchmarks/hostile-load throws is what it says: each kind meets the check that its name names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ipaddress import IPv6Address
 
 import pytest
 from hand_peer import MIDDLE, HandPeer, data
+from hostile.kinds import KINDS, RECEIVER, Kind
+from hostile.overheard import Overheard
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 
-from mrc.bench.hostile.kinds import KINDS, RECEIVER, Kind
-from mrc.bench.hostile.overheard import Overheard
 from mrc.bench.prepared import harmless, through_the_fabric
 from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.qp_states import QpState

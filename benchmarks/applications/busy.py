@@ -14,10 +14,10 @@ round, what arrived while a lock was held, how long after that the next bytes ar
 need as a share of all, and QPs that were lost. Bytes count when they are in the receiver's memory. Every second round
 goes backwards.
 
-    tools/busy-application                              five cases of 3 s, locks held for 10 s, three rounds: 4 minutes
-    tools/busy-application --case idle --case computing --seconds 5 --rounds 7
-    tools/busy-application --before ../older            beside another checkout's code, in the same rounds
-    tools/busy-application --json > busy.json
+    benchmarks/busy-application                         five cases of 3 s, locks held for 10 s, three rounds: 4 minutes
+    benchmarks/busy-application --case idle --case computing --seconds 5 --rounds 7
+    benchmarks/busy-application --before ../older       beside another checkout's code, in the same rounds
+    benchmarks/busy-application --json > busy.json
 
 Needs root. Exit status 1 when a QP was lost or a run failed.
 """
@@ -31,10 +31,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mrc.bench.applications.command import Application, measure, parser_of
-from mrc.bench.applications.end import Plan
-from mrc.bench.applications.ends import lost, resent, run_ends
-from mrc.bench.applications.timeline import Span, Timeline
+from applications.command import Application, measure, parser_of
+from applications.end import Plan
+from applications.ends import lost, resent, run_ends
+from applications.timeline import Span, Timeline
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
 from mrc.lab import Lab
 
@@ -115,7 +115,7 @@ def figures(saw: Sequence[dict[str, Any]], case: Case, times: Times) -> dict[str
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0: no QP was lost; 1: one was, or a run failed."""
-    parser = parser_of("tools/busy-application", __doc__)
+    parser = parser_of("benchmarks/busy-application", __doc__)
     names = [case.name for case in CASES]
     parser.add_argument("--case", action="append", choices=names, metavar="CASE", default=[], help="only this one")
     parser.add_argument("--seconds", type=float, default=3.0, help="of writing that count (3)")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The sender of `tools/hostile-load`: writes until it is ended, and notes how far it is in a file.
+"""The sender of `benchmarks/hostile-load`: writes until it is ended, and notes how far it is in a file.
 
-    python -m mrc.bench.hostile.writer TICKET FILE SIZE MTU
+    python -m hostile.writer TICKET FILE SIZE MTU
 
 Each line of FILE is a time (monotonic, ns) and the bits completed until then.
 """

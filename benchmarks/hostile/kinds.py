@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mrc.bench.hostile.overheard import Overheard
+from hostile.overheard import Overheard
 from mrc.wire.headers import HEADERS, pack_header, unpack_header
 from mrc.wire.icrc import icrc_bytes, icrc_ipv6
 from mrc.wire.opcodes import ICRC_LENGTH, Op

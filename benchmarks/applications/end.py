@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One process of `tools/busy-application` or `tools/ring`: on `mrc.verbs` only, so that it runs with older trees, too.
+"""One process of busy-application or ring: on `mrc.verbs` only, so that it runs with older trees, too.
 
-    python -P mrc/bench/applications/end.py PLAN           (a `Plan` as JSON)
+    python -P benchmarks/applications/end.py PLAN           (a `Plan` as JSON)
 
 The process that starts it talks to it in lines of JSON. It prints what its QPs and its memory are, reads those of its
 peers, prints {}, reads a line that starts it, and prints what it did. It ends when its input does: a peer may still

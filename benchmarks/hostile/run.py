@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hostile.flood import PROGRAM, end_flood
+from hostile.kinds import KINDS, PAYLOAD_BYTES, RECEIVER, SENDER, Kind
+from hostile.overheard import overhear
 from mrc.bench.compiler import compile_program
-from mrc.bench.hostile.flood import PROGRAM, end_flood
-from mrc.bench.hostile.kinds import KINDS, PAYLOAD_BYTES, RECEIVER, SENDER, Kind
-from mrc.bench.hostile.overheard import overhear
 from mrc.bench.lab_run import machine
 from mrc.bench.prepared import harmless, through_the_fabric, write_packets
 from mrc.bench.processes import first_line, json_output, running
@@ -34,6 +34,7 @@ LAB_NAME = "hostile"
 # Two hosts on each leaf: the attacker is a neighbour of the end it attacks, one hop away.
 SHAPE = Clos(hosts_per_leaf=2)
 _ENDS = {RECEIVER: ("h2", "h3"), SENDER: ("h0", "h1")}  # whom it attacks, and from where
+_WRITER = Path(__file__).with_name("writer.py")
 _WHO = "the flood"
 _DIFFERENT = 1024  # packets of a flood, sent in turn
 _HARMLESS_BYTES = 40 + 40 + 8 + 12 + 4 + 16 + PAYLOAD_BYTES + 4  # as a hostile request, outer header and all
@@ -166,7 +167,7 @@ def _run_session(
     (scratch / "progress").write_text("")
     with running(lab, _ENDS[RECEIVER][0], [python, "-m", "mrc", "bench", "serve", "--json"]) as server:
         ticket = first_line(server, "mrc bench serve")
-        writing = [python, "-m", "mrc.bench.hostile.writer", ticket, str(scratch / "progress")]
+        writing = [python, str(_WRITER), ticket, str(scratch / "progress")]
         with running(lab, _ENDS[SENDER][0], [*writing, str(_WRITE_BYTES), str(_PATH_MTU)]) as writer:
             session = _Session(lab, plan, program, scratch, writer)
             while left:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 from mrc.errors import PeerError
 
-PROGRAM = "flood.c"
+PROGRAM = Path(__file__).with_name("flood.c")
 _END_TIMEOUT_S = 10.0
 
 

@@ -6,10 +6,10 @@ to it at a steady rate: harmless ones (UDP to another socket of the same host, o
 ones of one kind, then the next kind in the same way. Every second round goes backwards. For each kind
 it prints the median over the rounds of its goodput divided by that under the harmless packets right before.
 
-    tools/hostile-load                     all kinds, 100,000 packets a second for 10 s, 3 rounds: a quarter of an hour
-    tools/hostile-load --kind wrong-icrc --kind probes --seconds 3
-    tools/hostile-load --list
-    tools/hostile-load --json
+    benchmarks/hostile-load                 all kinds, 100,000 packets a second for 10 s, 3 rounds: a quarter of an hour
+    benchmarks/hostile-load --kind wrong-icrc --kind probes --seconds 3
+    benchmarks/hostile-load --list
+    benchmarks/hostile-load --json
 
 Needs root and a C compiler. Exit status 1 when a ratio is below --least, or the measurement fails.
 """
@@ -23,8 +23,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mrc.bench.hostile.kinds import KINDS, Kind
-from mrc.bench.hostile.run import HostilePlan, Measured, document, kinds_named, run_hostile
+from hostile.kinds import KINDS, Kind
+from hostile.run import HostilePlan, Measured, document, kinds_named, run_hostile
 from mrc.errors import MrcError
 from mrc.report.tables import aligned
 
@@ -32,7 +32,7 @@ from mrc.report.tables import aligned
 def main(argv: Sequence[str] | None = None) -> int:
     """0: every kind left its share; 1: one did not, or the measurement failed."""
     parser = argparse.ArgumentParser(
-        prog="tools/hostile-load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="benchmarks/hostile-load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names = [kind.name for kind in KINDS]
     parser.add_argument("--kind", action="append", choices=names, metavar="KIND", default=[], help="only this one")

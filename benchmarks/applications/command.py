@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `tools/busy-application` and `tools/ring` share: options, rounds in a lab, a table and a document."""
+"""What `benchmarks/busy-application` and `benchmarks/ring` share: options, rounds in a lab, a table and a document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc.bench.applications.ends import HERE
+from applications.ends import HERE
 from mrc.bench.lab_run import machine
 from mrc.bench.rounds import Rounds, Spread, run_rounds
 from mrc.errors import CallerError, MrcError, PeerError

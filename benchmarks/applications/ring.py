@@ -7,10 +7,10 @@ its left has come: the steps of a ring all-reduce, without the sums. Beside it i
 many bytes to one on h1 in the same way. What is printed are the goodput of all four together, its ratio to that of the
 one, packets sent again without need as a share of all, and QPs that were lost. Every second round goes backwards.
 
-    tools/ring                                          blocks of 64 MiB, eight steps, three rounds
-    tools/ring --size 16 --steps 32 --rounds 7
-    tools/ring --before ../older                        beside another checkout's code, in the same rounds
-    tools/ring --json > ring.json
+    benchmarks/ring                                          blocks of 64 MiB, eight steps, three rounds
+    benchmarks/ring --size 16 --steps 32 --rounds 7
+    benchmarks/ring --before ../older                        beside another checkout's code, in the same rounds
+    benchmarks/ring --json > ring.json
 
 Needs root. Exit status 1 when a QP was lost or a run failed.
 """
@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mrc.bench.applications.command import Application, measure, parser_of
-from mrc.bench.applications.end import Plan
-from mrc.bench.applications.ends import lost, resent, run_ends
+from applications.command import Application, measure, parser_of
+from applications.end import Plan
+from applications.ends import lost, resent, run_ends
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
 from mrc.lab import Lab
 
@@ -72,7 +72,7 @@ def figures(saw: Sequence[dict[str, Any]], size: int) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0: no QP was lost; 1: one was, or a run failed."""
-    parser = parser_of("tools/ring", __doc__)
+    parser = parser_of("benchmarks/ring", __doc__)
     parser.add_argument("--size", type=int, default=64, metavar="MIB", help="MiB of a block (64)")
     parser.add_argument("--steps", type=int, default=8, help="blocks that each of the four sends (8)")
     options = parser.parse_args(argv)

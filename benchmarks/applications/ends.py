@@ -15,14 +15,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mrc.bench.applications.end import Plan
+from applications.end import Plan
 from mrc.bench.processes import START_TIMEOUT_S, running
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.net.transfer.report import spurious_retransmissions
 from mrc.untrusted import own_json
 
-HERE = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).resolve().parents[2]
 _PROGRAM = Path(__file__).with_name("end.py")
 _END_S = 20.0
 

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: BSD-2-Clause
-"""How much goodput an established QP keeps while somebody floods one of its ends: `tools/hostile-load`."""
