@@ -233,6 +233,9 @@ class QP:
         self._attributes = merged
 
     def _bring_to(self, wanted: QPState, attributes: dict[str, Any]) -> None:
+        host = self._device.endpoint.online.host
+        if wanted == QPState.INIT and host is not None:
+            host.named(attributes["ev_profile_id"], attributes["cc_profile_id"])
         config, controller = self._configured(attributes)
         qp = self.endpoint_qp
         if wanted == QPState.INIT:
@@ -284,7 +287,10 @@ class QP:
 
     def _forget(self, successor: Callable[[], QueuePair] | None = None) -> None:
         """Destroy the endpoint's QP, and with it everything posted and what has completed."""
-        self._device.endpoint.destroy_qp(self.endpoint_qp)
+        endpoint, gone = self._device.endpoint, self.endpoint_qp
+        endpoint.destroy_qp(gone)
+        if endpoint.online.host is not None and (gone.ev_profile_id > 0 or gone.cc_profile_id > 0):
+            endpoint.online.host.released()
         with self._lock:
             # A thread that posts meanwhile must not find the state of the old one.
             self.endpoint_qp = successor() if successor is not None else self.endpoint_qp
