@@ -208,8 +208,8 @@ class Controller:
     def operate(self, batch: Sequence[operations.Operation], timeout: float = 1.0) -> list[OperationResult]:
         """Send EV probes and port status updates and wait for the answers, at most `timeout` seconds.
 
-        Each entry has its result. Raises ControlError E2BIG for too long a batch, EINVAL for a req_id that does not
-        fit 16 bits, ETIMEDOUT when the endpoint itself does not come back in time.
+        Each entry has its result. Raises ControlError E2BIG for too long a batch, EINVAL for one of two kinds and for
+        a req_id that does not fit 16 bits, ETIMEDOUT when the endpoint itself does not come back in time.
         """
         over: Notifications[bool] = Notifications(self.device)
         try:

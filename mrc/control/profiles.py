@@ -230,12 +230,12 @@ class Profiles:
             raise ControlError(EINVAL, f"an {mode.name} profile takes no {', '.join(sorted(foreign))}")
         if count is None:
             return
+        # As many EVs of each plane: a query returns the count that the profile really has.
+        attributes["count"] = count = count + -count % self.planes
         if evs is not None and len(evs) > count:
             raise ControlError(E2BIG, f"{len(evs)} EVs for an array of {count}", len(evs))
         if count > MAX_EV_COUNT:
             raise ControlError(E2BIG, f"{count} EVs, a profile has at most {MAX_EV_COUNT}", count)
-        if count % self.planes:
-            raise ControlError(EINVAL, f"count {count} is no multiple of the {self.planes} planes")
         for name in ("min_active", "active_count"):
             if attributes.get(name, 1) > count:
                 raise ControlError(EINVAL, f"{name} {attributes[name]} is more than the {count} EVs of the profile")
@@ -349,7 +349,7 @@ class Profiles:
         algorithm = attributes.get("algorithm")
         if algorithm not in algorithm_names():
             known = ", ".join(algorithm_names())
-            raise ControlError(ENOTSUP, f"no congestion control algorithm {algorithm!r}: there are {known}")
+            raise ControlError(EINVAL, f"no congestion control algorithm {algorithm!r}: there are {known}")
         with arguments():
             configured(algorithm, attributes.get("config"))
 
