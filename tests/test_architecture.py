@@ -270,7 +270,7 @@ OF_A_SENDER = {
     ),
     *("mrc.cli", "mrc.cli.commands", "mrc.cli.common", "mrc.cli.endpoint_options", "mrc.cli.send", "mrc.cli.starting"),
     *("mrc.cli.tickets", "mrc.cli.transfer_output"),
-    *("mrc.net", "mrc.net.control", "mrc.net.control.places", "mrc.net.control.server"),
+    *("mrc.net", "mrc.net.control", "mrc.net.control.host_store", "mrc.net.control.places", "mrc.net.control.server"),
     *("mrc.net.exchange", "mrc.net.exchange.channel", "mrc.net.exchange.client", "mrc.net.exchange.config"),
     *("mrc.net.exchange.dial", "mrc.net.exchange.messages", "mrc.net.exchange.tls"),
     *("mrc.net.session", "mrc.net.session.qps"),

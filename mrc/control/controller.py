@@ -50,11 +50,15 @@ _CAPABILITIES = (
 class Controller:
     """Reads and controls a device and all QPs on it, also those of other Contexts. Calls may come from any thread.
 
-    Every Controller of a device shares its profiles. A call that raises ControlError has changed nothing.
+    Every Controller of a device shares its profiles, and so do all endpoints of a host that are at the same addresses:
+    EV formats, EV profiles, CC profiles, port states and EVs denied towards all. To change those a process needs
+    CAP_NET_ADMIN, else EPERM; with `or_alone` it then changes its own endpoint's. A call that raises ControlError has
+    changed nothing.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, or_alone: bool = False) -> None:
         self.device = device
+        self._or_alone = or_alone
         self.profiles: Profiles = device.call(lambda: profiles_of(device))
 
     def __repr__(self) -> str:
@@ -62,6 +66,9 @@ class Controller:
 
     def _call(self, action: Callable[[], T]) -> T:
         return self.device.call(action)
+
+    def _change(self, action: Callable[[], T]) -> T:
+        return self._call(lambda: self.profiles.change(action, or_alone=self._or_alone))
 
     # ------------------------------------------------------------------ device and ports
 
@@ -104,7 +111,7 @@ class Controller:
         if not isinstance(admin, PortAdmin):
             raise ControlError(EINVAL, f"a port is set UP or DOWN, not {admin!r}")
         endpoint = self.device.endpoint
-        self._call(lambda: endpoint.enable_port(port, admin == PortAdmin.UP, self.device.now()))
+        self._change(lambda: endpoint.enable_port(port, admin == PortAdmin.UP, self.device.now()))
 
     def _port(self, port_num: int) -> int:
         count = len(self.device.ports())
@@ -121,7 +128,7 @@ class Controller:
         fields too many or too wide; ENOTSUP a mode the network does not read, changes while ONLINE; EBUSY an EV profile
         has it; EPERM for the default one. So do the other two.
         """
-        self._call(lambda: self.profiles.modify_format(profile_id, attr))
+        self._change(lambda: self.profiles.modify_format(profile_id, attr))
 
     def query_ev_format(self, profile_id: int) -> EvFormatAttr:
         """Return state and attributes of an EV format profile. Raises ControlError ENOENT."""
@@ -133,7 +140,7 @@ class Controller:
 
         One that is ONLINE may be changed: its QPs go on with the new EVs at once.
         """
-        self._call(lambda: self.profiles.modify_ev(profile_id, attr))
+        self._change(lambda: self.profiles.modify_ev(profile_id, attr))
 
     def query_ev_profile(self, profile_id: int) -> EvProfileAttr:
         """Return state and attributes of an EV profile. Raises ControlError ENOENT."""
@@ -146,7 +153,7 @@ class Controller:
 
     def modify_cc_profile(self, profile_id: int, attr: CcProfileAttr) -> None:
         """Take a CC profile to `attr.state` with these attributes, as `modify_ev_format` does a format."""
-        self._call(lambda: self.profiles.modify_cc(profile_id, attr))
+        self._change(lambda: self.profiles.modify_cc(profile_id, attr))
 
     def query_cc_profile(self, profile_id: int) -> CcProfileAttr:
         """Return state and attributes of a CC profile. Raises ControlError ENOENT."""
@@ -163,7 +170,7 @@ class Controller:
         An EV that was DENIED carries no packet from the return of this call on, but probes of `operate` that name it.
         Raises ControlError ENOENT for a profile nobody described, E2BIG for too long a batch.
         """
-        return self._call(lambda: run_batch(self.profiles, profile_id, batch, keep_going=keep_going))
+        return self._change(lambda: run_batch(self.profiles, profile_id, batch, keep_going=keep_going))
 
     def query_ev_array(self, profile_id: int, most: int = MAX_EV_COUNT) -> list[int | None]:
         """The array of an EXPLICIT profile, None where it is not populated. Raises ControlError E2BIG, with the needed
@@ -201,8 +208,8 @@ class Controller:
     def operate(self, batch: Sequence[operations.Operation], timeout: float = 1.0) -> list[OperationResult]:
         """Send EV probes and port status updates and wait for the answers, at most `timeout` seconds.
 
-        Each entry has its result. Raises ControlError E2BIG for too long a batch, EINVAL for a req_id that does not
-        fit 16 bits, ETIMEDOUT when the endpoint itself does not come back in time.
+        Each entry has its result. Raises ControlError E2BIG for too long a batch, EINVAL for one of two kinds and for
+        a req_id that does not fit 16 bits, ETIMEDOUT when the endpoint itself does not come back in time.
         """
         over: Notifications[bool] = Notifications(self.device)
         try:

@@ -77,9 +77,12 @@ class Batch:
     def __init__(
         self, profiles: Profiles, batch: Sequence[Operation], now: int, on_done: Callable[[], None], timeout_ns: int
     ) -> None:
-        """Called where the endpoint runs. Raises ControlError E2BIG for too many, EINVAL for one that is none."""
+        """Called where the endpoint runs. Raises ControlError E2BIG for too many, EINVAL for a number out of range and
+        for operations of two kinds."""
         if len(batch) > MAX_BATCH:
             raise ControlError(E2BIG, f"{len(batch)} operations in one batch, at most {MAX_BATCH}", len(batch))
+        if len({type(operation) for operation in batch}) > 1:
+            raise ControlError(EINVAL, "a batch is of EV probes, or of port status updates")
         self.results: list[OperationResult | None] = [None] * len(batch)
         self._profiles = profiles
         self._on_done = on_done

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from errno import E2BIG, EBUSY, EINVAL, ENOENT, ENOTSUP, EPERM
 from typing import Any, Generic, TypeVar
@@ -49,6 +49,7 @@ _EV_TAKES = {
 _OF_A_MODE = ("count", "fields", "evs")
 
 A = TypeVar("A", bound=ProfileAttr)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -89,6 +90,17 @@ class Profiles:
 
     def __repr__(self) -> str:
         return brief("Profiles", f"of {self.device.name}", closed=False, says=self.counts)
+
+    def change(self, action: Callable[[], T], *, or_alone: bool = False) -> T:
+        """Let a controller change them by `action`: on a host with several endpoints those of all of them.
+
+        With `or_alone` only those of this endpoint, where its process may not change the host's. Raises ControlError.
+        """
+        host = self.endpoint.online.host
+        if host is None or (or_alone and not host.permitted):
+            return action()
+        with host.changing():
+            return action()
 
     # ------------------------------------------------------------------ finding
 
@@ -181,6 +193,30 @@ class Profiles:
         self._commit_ev(profile_id, merged, array, whole=slot.state != ONLINE)
         self.evs[profile_id] = Slot(ONLINE, merged, array)
 
+    def set_ev(
+        self, profile_id: int, state: ProfileState, attributes: dict[str, Any], array: Sequence[int | None]
+    ) -> None:
+        """It is as another endpoint's controller has left it. Raises ControlError, and then nothing has changed."""
+        if state != INIT:
+            self._check_ev(dict(attributes))
+        if state == ONLINE:
+            self._commit_ev(profile_id, attributes, list(array))
+        else:
+            self.endpoint.online.forget(profile_id)
+        self.evs[profile_id] = Slot(state, attributes, list(array))
+
+    def set_cc(self, profile_id: int, state: ProfileState, attributes: dict[str, Any]) -> None:
+        """As `set_ev`. QPs that use it go on as they are."""
+        if state != INIT:
+            self._check_cc(attributes)
+        self._commit_cc(profile_id, state, attributes)
+
+    def set_format(self, profile_id: int, state: ProfileState, attributes: dict[str, Any]) -> None:
+        """As `set_ev`."""
+        if state != INIT:
+            self._check_format(attributes)
+        self.formats[profile_id] = Slot(state, attributes)
+
     def _check_ev(self, attributes: dict[str, Any]) -> None:
         self.format_of(attributes["format_id"])
         mode, count = attributes["ev_mode"], attributes.get("count")
@@ -194,12 +230,12 @@ class Profiles:
             raise ControlError(EINVAL, f"an {mode.name} profile takes no {', '.join(sorted(foreign))}")
         if count is None:
             return
+        # As many EVs of each plane: a query returns the count that the profile really has.
+        attributes["count"] = count = count + -count % self.planes
         if evs is not None and len(evs) > count:
             raise ControlError(E2BIG, f"{len(evs)} EVs for an array of {count}", len(evs))
         if count > MAX_EV_COUNT:
             raise ControlError(E2BIG, f"{count} EVs, a profile has at most {MAX_EV_COUNT}", count)
-        if count % self.planes:
-            raise ControlError(EINVAL, f"count {count} is no multiple of the {self.planes} planes")
         for name in ("min_active", "active_count"):
             if attributes.get(name, 1) > count:
                 raise ControlError(EINVAL, f"{name} {attributes[name]} is more than the {count} EVs of the profile")
@@ -313,7 +349,7 @@ class Profiles:
         algorithm = attributes.get("algorithm")
         if algorithm not in algorithm_names():
             known = ", ".join(algorithm_names())
-            raise ControlError(ENOTSUP, f"no congestion control algorithm {algorithm!r}: there are {known}")
+            raise ControlError(EINVAL, f"no congestion control algorithm {algorithm!r}: there are {known}")
         with arguments():
             configured(algorithm, attributes.get("config"))
 

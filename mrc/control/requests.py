@@ -82,6 +82,11 @@ class ProfileGo:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfilesChanged:
+    """Another process has changed the host's."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileMove:
     old: int
     new: int
@@ -139,6 +144,7 @@ AtOnce = (
     | ProfileList
     | ProfileLoad
     | ProfileGo
+    | ProfilesChanged
     | ProfileMove
     | Evs
     | EvOps
@@ -253,6 +259,7 @@ _READERS: dict[str, Callable[[Said], Request]] = {
     "profiles": lambda said: ProfileList(),
     "profile_load": _profile_load,
     "profile_state": _profile_go,
+    "profiles_changed": lambda said: ProfilesChanged(),
     "profile_move": _profile_move,
     "evs": _evs,
     "ev_ops": _ev_ops,

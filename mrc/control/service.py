@@ -37,7 +37,8 @@ class Service:
     """
 
     def __init__(self, device: Device, about: Mapping[str, Any]) -> None:
-        self.controller = Controller(device)
+        # Who may connect may steer this endpoint. The host's device is another matter where its process may not.
+        self.controller = Controller(device, or_alone=True)
         self.profiles = self.controller.profiles
         self.device = device
         self.about = dict(about)
@@ -209,9 +210,13 @@ def _answer(session: Session, request: requests.AtOnce) -> Any:
         case requests.ProfileList():
             return _profiles(service)
         case requests.ProfileLoad(document):
-            return load(service.profiles, document)
+            return service.profiles.change(lambda: load(service.profiles, document), or_alone=True)
         case requests.ProfileGo():
             return _profile_go(service, request)
+        case requests.ProfilesChanged():
+            if (host := service.device.endpoint.online.host) is not None:
+                host.refresh()
+            return None
         case requests.ProfileMove(old, new):
             return {"qps": controller.move_qps(old, new)}
         case requests.Evs(profile_id, most):

@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.parts.numbers import column
+from mrc.endpoint.work import SOLICITED
 from mrc.endpoint.work_rings import WorkRings
 
 _LEAST_ROOM, _COLUMNS = 4, 5
 NO_IMMEDIATE = -1
 _64_BITS = 0xFFFFFFFFFFFFFFFF
+_IMMEDIATE_BITS = SOLICITED - 1
 # A dictionary finds a member in a tenth of the time that the enumeration needs.
 _STATUSES = {int(status): status for status in WorkStatus}
 _KINDS = {int(kind): kind for kind in WorkKind}
@@ -53,7 +55,7 @@ class CompletionRing:
 
     def add(self, wr_id: int, status: int, byte_len: int, kind: int, immediate: int) -> None:
         """A piece of work has ended. Numbers as in Completion; `wr_id` is one of 64 bits, with or without a sign, and
-        `immediate` -1 where there is none."""
+        `immediate` -1 where there is none; SOLICITED may be with it."""
         if self.rings is not None:
             self.rings.complete(wr_id, status, byte_len, kind, immediate)
             return
@@ -96,7 +98,8 @@ class CompletionRing:
                     _STATUSES[self._statuses[at]],
                     self._byte_lens[at],
                     _KINDS[self._kinds[at]],
-                    None if immediate == NO_IMMEDIATE else immediate,
+                    None if immediate == NO_IMMEDIATE else immediate & _IMMEDIATE_BITS,
+                    immediate != NO_IMMEDIATE and immediate & SOLICITED != 0,
                 )
             )
             at += 1

@@ -32,7 +32,8 @@ class Completion:
     """One finished piece of work: `byte_len` bytes of the work request `wr_id` on QP `qpn`.
 
     A RECV_RDMA_WITH_IMM is a receive that a peer's write of `byte_len` bytes consumed; `immediate` is the 32-bit
-    number that came with it, None in an error completion and in everything else.
+    number that came with it, None in an error completion and in everything else. `solicited`: its sender asked for who
+    waits to be woken.
     """
 
     wr_id: int
@@ -41,3 +42,4 @@ class Completion:
     byte_len: int
     kind: WorkKind = WorkKind.RDMA_WRITE
     immediate: int | None = None
+    solicited: bool = False

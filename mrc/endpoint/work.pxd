@@ -7,4 +7,5 @@ from mrc.endpoint.memory cimport MemoryRegion
 cdef class WriteRequest:
     cdef readonly MemoryRegion source
     cdef readonly object immediate, wr_id
+    cdef readonly bint solicited
     cdef readonly long long length, offset, remote_va, rkey

@@ -9,16 +9,19 @@ from mrc.errors import CallerError
 __all__ = ["WriteRequest"]
 
 MAX_MESSAGE = (1 << 31) - 1
+# Above the 32 bits of an immediate, where it and this travel as one number: its receiver asked to be woken.
+SOLICITED = 1 << 32
 
 
 class WriteRequest:
     """An RDMA write: `length` bytes from `offset` in the local region `source` to `remote_va` under `rkey`.
 
-    `length` 0..2^31-1 bytes. With `immediate`, a 32-bit number, the peer gets a completion that carries it. Raises
-    CallerError when the range leaves the local region or a field its width.
+    `length` 0..2^31-1 bytes. With `immediate`, a 32-bit number, the peer gets a completion that carries it; `solicited`
+    marks that as one that who waits at the peer wants to be woken for. Raises CallerError when the range leaves the
+    local region or a field its width.
     """
 
-    __slots__ = ("immediate", "length", "offset", "remote_va", "rkey", "source", "wr_id")
+    __slots__ = ("immediate", "length", "offset", "remote_va", "rkey", "solicited", "source", "wr_id")
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class WriteRequest:
         remote_va: int,
         rkey: int,
         immediate: int | None = None,
+        solicited: bool = False,
     ) -> None:
         if not 0 <= length <= MAX_MESSAGE:
             raise CallerError(f"a write is 0..{MAX_MESSAGE} bytes long, got {length}")
@@ -45,3 +49,4 @@ class WriteRequest:
         self.remote_va = remote_va
         self.rkey = rkey
         self.immediate = immediate
+        self.solicited = solicited

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.doorbells import Doorbells
+from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
 
 # Of a QP. The program writes those of the first line, the endpoint those of the second.
@@ -21,10 +22,10 @@ WR_ID, ADDRESS, LENGTH, REMOTE_VA, RKEY, IMMEDIATE, FLAGS, LKEY = range(8)
 SEND_WORDS = 8
 # Of a completion queue: the endpoint's line and the program's.
 CAME, OVERRUN = range(2)
-POLLED, CQ_MASK, CQ_ROOM, ENTRIES, ARMED, EVENT_FD = range(8, 14)
+POLLED, CQ_MASK, CQ_ROOM, ENTRIES, ARMED, EVENT_FD, ASYNC_FD = range(8, 15)
 CQ_WORDS = 16
-# What ARMED asks for an event of.
-NOTHING, ANYTHING, ERRORS = range(3)
+# What ARMED asks for an event of: the last one is of errors too.
+NOTHING, ANYTHING, SOLICITED_ONLY = range(3)
 # Of a completion.
 DONE_WR_ID, DONE_STATUS, DONE_KIND, DONE_LENGTH, DONE_IMMEDIATE, DONE_QPN = range(6)
 DONE_WORDS = 8
@@ -35,10 +36,10 @@ _WRITE, _NO_IMMEDIATE = int(WorkKind.RDMA_WRITE), -1
 _SENDS_POSTED, _RECEIVES_POSTED, _SEND_MASK, _RECEIVE_MASK = SENDS_POSTED, RECEIVES_POSTED, SEND_MASK, RECEIVE_MASK
 _SENDS_TAKEN, _RECEIVES_TAKEN, _SENDS_ENDED, _RECEIVES_ENDED = SENDS_TAKEN, RECEIVES_TAKEN, SENDS_ENDED, RECEIVES_ENDED
 _STATE, _QPN, _FLAGS, _SEND_WORDS, _DONE_WORDS = STATE, QPN, FLAGS, SEND_WORDS, DONE_WORDS
-_CAME, _OVERRUN, _POLLED, _CQ_MASK, _CQ_ROOM, _ARMED, _EVENT_FD = (
-    CAME, OVERRUN, POLLED, CQ_MASK, CQ_ROOM, ARMED, EVENT_FD,
+_CAME, _OVERRUN, _POLLED, _CQ_MASK, _CQ_ROOM, _ARMED, _EVENT_FD, _ASYNC_FD = (
+    CAME, OVERRUN, POLLED, CQ_MASK, CQ_ROOM, ARMED, EVENT_FD, ASYNC_FD,
 )  # fmt: skip
-_NOTHING, _ANYTHING = NOTHING, ANYTHING
+_NOTHING, _ANYTHING, _SOLICITED = NOTHING, ANYTHING, SOLICITED
 _DONE_WR_ID, _DONE_STATUS, _DONE_KIND, _DONE_LENGTH, _DONE_IMMEDIATE, _DONE_QPN = range(6)
 
 
@@ -126,7 +127,9 @@ class WorkRings:
     ) -> None:
         came = cq[_CAME]
         if came - octets.published(cq, _POLLED) >= cq[_CQ_ROOM]:
-            octets.publish(cq, _OVERRUN, 1)
+            # The program finds out which queue it is when its descriptor for asynchronous events is readable.
+            if octets.exchange(cq, _OVERRUN, 1) == 0 and cq[_ASYNC_FD] >= 0:
+                self._bells.tell(cq[_ASYNC_FD])
             return
         at = (came & cq[_CQ_MASK]) * _DONE_WORDS
         done[at + _DONE_WR_ID] = wr_id
@@ -138,6 +141,7 @@ class WorkRings:
         # In full order with reading ARMED: a program arms, then polls.
         octets.exchange(cq, _CAME, came + 1)
         armed = octets.published(cq, _ARMED)
-        wanted = armed == _ANYTHING or (armed != _NOTHING and status != _SUCCESS)
+        solicited = status != _SUCCESS or (immediate != _NO_IMMEDIATE and immediate & _SOLICITED != 0)
+        wanted = armed == _ANYTHING or (armed != _NOTHING and solicited)
         if wanted and self._bells.tell(cq[_EVENT_FD]):
             octets.exchange(cq, _ARMED, _NOTHING)

@@ -26,7 +26,7 @@ from mrc.net.priority import go_first
 from mrc.threads import start_thread
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-__all__ = ["FABRIC_VARIABLE", "NodeDevice", "fabric_of_this_host", "open_device", "transfer_config"]
+__all__ = ["FABRIC_VARIABLE", "NodeDevice", "fabric_found", "fabric_of_this_host", "open_device", "transfer_config"]
 
 # What `mrc lab exec` sets on a host.
 FABRIC_VARIABLE = "MRC_FABRIC"
@@ -73,7 +73,9 @@ def open_device(
     """
     if fabric is not None and (addresses or towards):
         raise CallerError("a fabric names its ports: leave out addresses and towards, or the fabric")
-    with Node(_found(fabric, addresses, towards), wire=wire, path_mtu=path_mtu, tracer=tracer, program=program) as node:
+    with Node(
+        fabric_found(fabric, addresses, towards), wire=wire, path_mtu=path_mtu, tracer=tracer, program=program
+    ) as node:
         if line_rate_bps is not None:
             from mrc.net.control.profile_file import tell_line_rate
 
@@ -95,7 +97,10 @@ def open_device(
             thread.join()
 
 
-def _found(fabric: Fabric | str | Path | None, addresses: Sequence[str], towards: Sequence[str]) -> Fabric:
+def fabric_found(
+    fabric: Fabric | str | Path | None = None, addresses: Sequence[str] = (), towards: Sequence[str] = ()
+) -> Fabric:
+    """What `open_device` takes its ports from. Raises as it does."""
     if isinstance(fabric, Fabric):
         return fabric
     path = fabric

@@ -38,6 +38,7 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.tracing import Tracer
 from mrc.errors import PeerError, SystemRefused
 from mrc.fabric.host_view import HOST_FABRIC, Fabric
+from mrc.net.control.host_store import HostStore, store_path
 from mrc.net.control.places import SWITCH_VARIABLE
 from mrc.net.control.server import ControlServer
 from mrc.net.driver import Driver
@@ -54,6 +55,7 @@ from mrc.wire.srh import SRH_LENGTH
 
 if TYPE_CHECKING:
     from mrc.control.controller import Controller
+    from mrc.control.profiles import Profiles
     from mrc.control.service import Service
 
 # A QP's turn is a whole batch: each QP in one costs both ends as much as some twenty packets.
@@ -122,6 +124,13 @@ class Node:
             raise
         self.control_refused: str | None = None
         self.control = self._open_control(program or Path(sys.argv[0] or "python").name)
+        try:
+            path = store_path(fabric)
+            self.store = HostStore(path, self._profiles, None if self.control is None else self.control.path)
+        except BaseException:
+            self.driver.close()
+            raise
+        self.endpoint.online.host = self.store
         self.small_buffers = [port.interface for port in ports if port.receive_buffer < NEEDED_BUFFER]
 
     def _open_control(self, program: str) -> ControlServer | None:
@@ -143,6 +152,12 @@ class Node:
         self.driver.look_after(control)
         return control
 
+    def _profiles(self) -> Profiles:
+        from mrc.control.profiles import profiles_of
+        from mrc.net.node_device import NodeDevice
+
+        return profiles_of(NodeDevice(self))
+
     def prepare_control(self) -> None:
         """Make ready for clients of the control socket: without it the first one holds the loop up for some 40 ms.
 
@@ -153,7 +168,7 @@ class Node:
 
     @property
     def controller(self) -> Controller:
-        """The controller of this node, for its own process."""
+        """The controller of this node, and where its process may, of the host."""
         from mrc.control.controller import Controller
         from mrc.net.node_device import NodeDevice
 
@@ -216,6 +231,7 @@ class Node:
 
     def __exit__(self, *exc: object) -> None:
         self.driver.close()
+        self.store.close()
 
 
 def _path_mtu(fabric: Fabric, wanted: int | None) -> int:

@@ -190,8 +190,8 @@ class CQ:
     def req_notify(self, solicited_only: bool = False) -> None:
         """Notify the channel of the next completion: once, and not for those that are there already.
 
-        So poll once more after asking. With `solicited_only` only a completion in error counts: no message of MRC
-        asks for a solicited event. Raises VerbsError EINVAL for a CQ without channel.
+        So poll once more after asking. With `solicited_only` only these count: a completion in error, and a receive
+        that a write with immediate posted SOLICITED consumed. Raises VerbsError EINVAL for a CQ without channel.
         """
         if self.channel is None:
             raise VerbsError(EINVAL, "the completion queue has no channel to tell")
@@ -208,7 +208,7 @@ class CQ:
 
     # ------------------------------------------------------------------ for QPs, where the endpoint runs
 
-    def push(self, completion: WC) -> None:
+    def push(self, completion: WC, solicited: bool = False) -> None:
         if self.handler is not None:
             self.handler(completion)
             return
@@ -221,7 +221,8 @@ class CQ:
         with self._lock:
             self._queue.append(completion)
             armed = self._armed
-            tells = armed is _Armed.ANYTHING or (armed is _Armed.SOLICITED and completion.status != WCStatus.SUCCESS)
+            solicited = solicited or completion.status != WCStatus.SUCCESS
+            tells = armed is _Armed.ANYTHING or (armed is _Armed.SOLICITED and solicited)
             if tells:
                 self._armed = _Armed.NOTHING
         self._bells.ring()

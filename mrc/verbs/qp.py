@@ -233,6 +233,9 @@ class QP:
         self._attributes = merged
 
     def _bring_to(self, wanted: QPState, attributes: dict[str, Any]) -> None:
+        host = self._device.endpoint.online.host
+        if wanted == QPState.INIT and host is not None:
+            host.named(attributes["ev_profile_id"], attributes["cc_profile_id"])
         config, controller = self._configured(attributes)
         qp = self.endpoint_qp
         if wanted == QPState.INIT:
@@ -284,7 +287,10 @@ class QP:
 
     def _forget(self, successor: Callable[[], QueuePair] | None = None) -> None:
         """Destroy the endpoint's QP, and with it everything posted and what has completed."""
-        self._device.endpoint.destroy_qp(self.endpoint_qp)
+        endpoint, gone = self._device.endpoint, self.endpoint_qp
+        endpoint.destroy_qp(gone)
+        if endpoint.online.host is not None and (gone.ev_profile_id > 0 or gone.cc_profile_id > 0):
+            endpoint.online.host.released()
         with self._lock:
             # A thread that posts meanwhile must not find the state of the old one.
             self.endpoint_qp = successor() if successor is not None else self.endpoint_qp
@@ -307,7 +313,7 @@ class QP:
 
         In ERROR it completes flushed. Raises VerbsError EINVAL in a state that does not send, for memory that is not
         the PD's, and for numbers out of range; ENOMEM when `max_send_wr` are outstanding or more than
-        `max_inline_data` bytes go INLINE; ENOTSUP for SOLICITED.
+        `max_inline_data` bytes go INLINE. SOLICITED counts with an immediate alone.
         """
         plain = wr.opcode is _WRITE and wr.imm_data is None and wr.send_flags is NO_FLAGS
         flags = 0 if plain else int(wr.send_flags)
@@ -320,7 +326,9 @@ class QP:
             mr, source, offset, length = self._gather(wr, inline=bool(flags & _INLINE))
             remote_addr, rkey = (wr.remote_addr, wr.rkey) if length else (0, 0)
             try:
-                request = WriteRequest(wr.wr_id, source, offset, length, remote_addr, rkey, immediate)
+                request = WriteRequest(
+                    wr.wr_id, source, offset, length, remote_addr, rkey, immediate, bool(flags & _SOLICITED)
+                )
             except CallerError as error:
                 raise VerbsError(EINVAL, str(error)) from None
             signaled = self.sq_sig_all or bool(flags & _SIGNALED)
@@ -357,8 +365,6 @@ class QP:
             raise VerbsError(ENOTSUP, f"MRC has RDMA_WRITE and RDMA_WRITE_WITH_IMM only, got {wr.opcode!r}")
         if (wr.opcode == _WITH_IMM) != (wr.imm_data is not None):
             raise VerbsError(EINVAL, "imm_data goes with RDMA_WRITE_WITH_IMM, and that with imm_data")
-        if flags & _SOLICITED:
-            raise VerbsError(ENOTSUP, "MRC has no solicited events")
         return wr.imm_data
 
     def _gather(self, wr: SendWR, *, inline: bool) -> tuple[MR | None, MemoryRegion, int, int]:
@@ -459,7 +465,7 @@ class QP:
             if not signaled and done.status is _SUCCESS:
                 return
         completion = WC(done.wr_id, done.status, done.kind, done.byte_len, done.qpn, done.immediate)
-        (self.recv_cq if receive else self.send_cq).push(completion)
+        (self.recv_cq if receive else self.send_cq).push(completion, done.solicited)
 
     # ------------------------------------------------------------------ end
 

@@ -84,6 +84,11 @@ class WireProfile:
         return {name: getattr(self, name) for name in names if name not in MAY_DIFFER}
 
     @property
+    def solicited_event_bit(self) -> int:
+        """SE in BTH byte 1."""
+        return 0x80 if self.solicited_event_first else 0x40
+
+    @property
     def trimmed_dscps(self) -> tuple[int, int]:
         """The codepoints of trimmed packets: trimmed in the fabric, trimmed at the last hop."""
         return self.dscp_trimmed, self.dscp_trimmed_lasthop

@@ -30,6 +30,7 @@ CHECK_THEMSELVES = [
     "events",
     "forks",
     "garbage",
+    "overrun",
     "plugin",
     "race",
     "refusals",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,9 +27,7 @@ def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path.mkdir(mode=0o700)
     monkeypatch.setenv("MRC_CONTROL_DIR", str(path))
     yield path
-    for left in path.iterdir():
-        left.unlink()
-    path.rmdir()
+    shutil.rmtree(path)
 
 
 @pytest.fixture

@@ -91,13 +91,23 @@ def test_fields_of_a_generated_profile() -> None:
     assert set(pair.sent()["h0"]) == {spine_ev(plane, spine) for plane in (0, 1) for spine in (1, 2)}
 
 
+@pytest.mark.parametrize(("asked", "has"), [(1, 2), (2, 2), (3, 4), (4095, 4096)])
+def test_a_query_returns_the_count_that_the_planes_divide(asked: int, has: int) -> None:
+    """It is rounded up, in every mode that takes one."""
+    controller = ControlPair().controller
+    for mode, fields in ((EvProfileMode.EXPLICIT, None), (EvProfileMode.GENERATED, (EvField(16, mask=0xFFFF),))):
+        attr = EvProfileAttr(OFFLINE, mode, format_id=0, count=asked, fields=fields)
+        controller.modify_ev_profile(mode.value + 1, attr)
+        assert controller.query_ev_profile(mode.value + 1).count == has
+    assert controller.query_ev_array(EvProfileMode.EXPLICIT.value + 1) == [None] * has
+
+
 @pytest.mark.parametrize(
     ("attributes", "number", "says"),
     [
         ({"ev_mode": EvProfileMode.EXPLICIT}, errno.EINVAL, "needs count"),
         ({"ev_mode": EvProfileMode.GENERATED, "count": 4}, errno.EINVAL, "needs fields"),
         ({"ev_mode": EvProfileMode.AUTO, "count": 4}, errno.EINVAL, "takes no count"),
-        ({"ev_mode": EvProfileMode.EXPLICIT, "count": 3}, errno.EINVAL, "no multiple of the 2 planes"),
         ({"ev_mode": EvProfileMode.EXPLICIT, "count": 4098}, errno.E2BIG, "at most 4096"),
         ({"ev_mode": EvProfileMode.EXPLICIT, "count": 4, "min_active": 5}, errno.EINVAL, "min_active 5"),
         ({"ev_mode": EvProfileMode.EXPLICIT, "count": 4, "format_id": 9}, errno.ENOENT, "no EV format profile 9"),
@@ -360,9 +370,9 @@ def test_four_evs_a_plane_become_eight_under_a_write() -> None:
     pair.post(left)
     pair.run(1 * MILLISECOND)
     assert set(pair.sent()["h0"]) == set(four)
-    with refused(errno.EINVAL, "no multiple"):
-        pair.controller.modify_ev_profile(1, EvProfileAttr(count=15))
-    pair.controller.modify_ev_profile(1, EvProfileAttr(count=16))
+    # As many of each plane: one more than was asked for.
+    pair.controller.modify_ev_profile(1, EvProfileAttr(count=15))
+    assert pair.controller.query_ev_profile(1).count == len(pair.controller.query_ev_array(1)) == 16
     more = [ev for ev in eight if ev not in four]
     batch = [EvOp(REPLACE, index=8 + place, new_ev=ev) for place, ev in enumerate(more)]
     assert all(not result.errno for result in pair.controller.ev_operations(1, batch))

@@ -176,6 +176,15 @@ def test_a_port_status_update_tells_a_mask() -> None:
     assert not right.figures.peer_ports_down
 
 
+def test_a_batch_is_of_one_kind() -> None:
+    pair = ControlPair()
+    pair.connect()
+    pair.sent()
+    with refused(errno.EINVAL, "a batch is of EV probes, or of port status updates"):
+        pair.controller.operate([EvProbe(1, "h1", 0), PortStatusUpdate(2, "h1")])
+    assert not any(pair.sent().values())
+
+
 def test_a_port_status_update_that_nobody_answers() -> None:
     """MRC-CTL-31, MRC-CTL-25."""
     pair = ControlPair()

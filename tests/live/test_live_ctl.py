@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -51,9 +52,7 @@ def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="mrc-live-", dir="/tmp"))
     monkeypatch.setenv("MRC_CONTROL_DIR", str(path))
     yield path
-    for left in path.iterdir():
-        left.unlink()
-    path.rmdir()
+    shutil.rmtree(path)
 
 
 class Tap:

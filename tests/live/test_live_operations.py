@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -38,9 +39,7 @@ def control_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     path = Path(tempfile.mkdtemp(prefix="mrc-live-", dir="/tmp"))
     monkeypatch.setenv("MRC_CONTROL_DIR", str(path))
     yield
-    for left in path.iterdir():
-        left.unlink()
-    path.rmdir()
+    shutil.rmtree(path)
 
 
 @pytest.fixture

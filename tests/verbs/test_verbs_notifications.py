@@ -95,11 +95,14 @@ def test_asking_twice_makes_one_event(cq: CQ, channel: CompChannel) -> None:
     assert no_event(channel)
 
 
-def test_solicited_only_means_errors(cq: CQ, channel: CompChannel) -> None:
+@pytest.mark.parametrize(("status", "solicited"), [(WCStatus.FLUSHED, False), (WCStatus.SUCCESS, True)])
+def test_solicited_only_means_what_is_solicited_and_errors(
+    status: WCStatus, solicited: bool, cq: CQ, channel: CompChannel
+) -> None:
     cq.req_notify(solicited_only=True)
     cq.push(completion())
     assert no_event(channel)
-    cq.push(completion(status=WCStatus.FLUSHED))
+    cq.push(completion(status=status), solicited)
     assert channel.get_cq_event(timeout=0) is cq
 
 

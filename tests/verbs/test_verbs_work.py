@@ -197,7 +197,6 @@ REFUSED: list[tuple[str, dict[str, Any], int, str]] = [
     ("no immediate", {"opcode": IMM}, errno.EINVAL, "imm_data goes with"),
     ("a wide immediate", {"opcode": IMM, "imm_data": 1 << 32}, errno.EINVAL, "32-bit"),
     ("another opcode", {"opcode": 2}, errno.ENOTSUP, "RDMA_WRITE and RDMA_WRITE_WITH_IMM only"),
-    ("solicited", {"send_flags": SendFlag.SOLICITED}, errno.ENOTSUP, "solicited"),
     ("an unknown lkey", {"sge": SGE(0, 1, 1)}, errno.EINVAL, "names no region"),
     ("a wide rkey", {"rkey": 1 << 32}, errno.EINVAL, "rkey 32"),
     ("a wide address", {"remote_addr": 1 << 62}, errno.EINVAL, "62 bits"),

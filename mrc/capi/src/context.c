@@ -3,8 +3,10 @@
 #include "objects.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 word *mrc_bells;
@@ -26,14 +28,14 @@ static word *bells(void)
 	return mrc_bells;
 }
 
-/* A descriptor that is readable with `fd`, and that the program may make non-blocking: the endpoint's always is. -1 and
- * errno without any. */
-static int descriptor_over(int fd)
+/* A descriptor that is readable with either, and that the program may make non-blocking: the endpoint's always is. -1
+ * and errno without any. */
+static int descriptor_over(int fd, int other)
 {
 	struct epoll_event readable = {.events = EPOLLIN};
 	int made = epoll_create1(EPOLL_CLOEXEC);
 
-	if (made >= 0 && epoll_ctl(made, EPOLL_CTL_ADD, fd, &readable)) {
+	if (made >= 0 && (epoll_ctl(made, EPOLL_CTL_ADD, fd, &readable) || epoll_ctl(made, EPOLL_CTL_ADD, other, &readable))) {
 		int error = errno;
 
 		close(made);
@@ -80,8 +82,11 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return mrc_null(error);
 	}
 	made->handle = words[0];
-	if ((fd = descriptor_over((int)words[1])) < 0) {
+	made->error_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if ((fd = made->error_fd < 0 ? -1 : descriptor_over((int)words[1], made->error_fd)) < 0) {
 		error = errno;
+		if (made->error_fd >= 0)
+			close(made->error_fd);
 		mrc_call(CALL_CLOSE, words);
 		mrc_delete(made);
 		return mrc_null(error);
@@ -100,7 +105,9 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 
 	if ((error = mrc_call(CALL_CLOSE, words)))
 		return error;
+	mrc_orphan_cqs(context_of(context));
 	close(context->async_fd);
+	close(context_of(context)->error_fd);
 	pthread_mutex_destroy(&context->mutex);
 	mrc_delete(context_of(context));
 	return 0;
@@ -124,19 +131,31 @@ static struct ibv_qp *qp_numbered(struct ibv_context *context, uint32_t number)
 static int next_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	do {
-		int flags = fcntl(context->async_fd, F_GETFL);
-		word words[CALL_WORDS] = {context_of(context)->handle, flags >= 0 && flags & O_NONBLOCK};
+		struct pollfd ready = {context->async_fd, POLLIN, 0};
+		struct cq *cq = mrc_overrun_cq(context_of(context));
+		word words[CALL_WORDS] = {context_of(context)->handle};
+
+		memset(event, 0, sizeof *event);
+		if (cq) {
+			event->event_type = IBV_EVENT_CQ_ERR;
+			event->element.cq = &cq->ibv;
+			return 0;
+		}
 		int error = mrc_call(CALL_ASYNC_EVENT, words);
 
+		if (error == EAGAIN && !(fcntl(context->async_fd, F_GETFL) & O_NONBLOCK)) {
+			if (poll(&ready, 1, -1) < 0)
+				return errno;
+			continue;
+		}
 		if (error)
 			return error;
-		memset(event, 0, sizeof *event);
 		event->event_type = words[0];
 		if (event->event_type == IBV_EVENT_QP_FATAL)
 			event->element.qp = qp_numbered(context, (uint32_t)words[1]);
 		else
 			event->element.port_num = (int)words[1];
-	} while (!event->element.qp); /* that of a QP that is gone */
+	} while (!event->element.qp); /* nothing yet, or that of a QP that is gone */
 	return 0;
 }
 

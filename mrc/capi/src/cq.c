@@ -41,6 +41,7 @@ EXPORT struct ibv_cq *ibv_create_cq(
 	cq->words[CQ_ROOM] = cqe;
 	cq->words[ENTRIES] = (word)(uintptr_t)cq->entries;
 	cq->words[EVENT_FD] = channel ? channel->fd : -1;
+	cq->words[ASYNC_FD] = context_of(context)->error_fd;
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
 	cq->ibv.context = context;
 	cq->ibv.channel = channel;
@@ -48,13 +49,15 @@ EXPORT struct ibv_cq *ibv_create_cq(
 	cq->ibv.cqe = cqe;
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
+	pthread_mutex_lock(&mrc_lists);
+	cq->next_of_context = context_of(context)->cqs;
+	context_of(context)->cqs = cq;
 	if (channel) {
-		pthread_mutex_lock(&mrc_lists);
 		cq->next = ((struct channel *)channel)->cqs;
 		((struct channel *)channel)->cqs = cq;
 		channel->refcnt++;
-		pthread_mutex_unlock(&mrc_lists);
 	}
+	pthread_mutex_unlock(&mrc_lists);
 	return &cq->ibv;
 }
 
@@ -69,6 +72,14 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (cq->users) {
 		pthread_mutex_unlock(&mrc_lists);
 		return EBUSY;
+	}
+	if (ibv->context) { /* else it is closed */
+		struct cq **own = &context_of(ibv->context)->cqs;
+
+		while (*own && *own != cq)
+			own = &(*own)->next_of_context;
+		if (*own)
+			*own = cq->next_of_context;
 	}
 	if (ibv->channel) {
 		for (each = &((struct channel *)ibv->channel)->cqs; *each && *each != cq; each = &(*each)->next)
@@ -177,10 +188,48 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 static int has_fired(struct cq *cq) { return cq->armed && read_word(cq->words, ARMED) == NOTHING; }
 
+struct cq *mrc_overrun_cq(struct context *context)
+{
+	struct cq *found = NULL;
+	uint64_t count;
+	int more = 0;
+
+	pthread_mutex_lock(&mrc_lists);
+	/* Before looking: what comes meanwhile makes it readable again. */
+	while (read(context->error_fd, &count, sizeof count) < 0 && errno == EINTR)
+		;
+	for (struct cq *cq = context->cqs; cq; cq = cq->next_of_context) {
+		if (cq->error_told || !read_word(cq->words, OVERRUN))
+			continue;
+		if (found)
+			more = 1;
+		else
+			found = cq;
+	}
+	if (found)
+		found->error_told = 1;
+	count = 1;
+	if (more && write(context->error_fd, &count, sizeof count) < 0)
+		more = 0; /* full: it is readable */
+	pthread_mutex_unlock(&mrc_lists);
+	return found;
+}
+
+void mrc_orphan_cqs(struct context *context)
+{
+	pthread_mutex_lock(&mrc_lists);
+	for (struct cq *cq = context->cqs; cq; cq = cq->next_of_context) {
+		write_word(cq->words, ASYNC_FD, -1);
+		cq->ibv.context = NULL;
+	}
+	context->cqs = NULL;
+	pthread_mutex_unlock(&mrc_lists);
+}
+
 int mrc_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct cq *cq = (struct cq *)ibv;
-	word wanted = solicited_only ? ERRORS : ANYTHING;
+	word wanted = solicited_only ? SOLICITED_ONLY : ANYTHING;
 
 	if (mrc_is_forked())
 		return EIO;

@@ -20,7 +20,9 @@ enum { QUERY_PORT = 0, CREATE_QP_EX = 33 };
 struct context {
 	struct verbs_context verbs;
 	word handle;
+	int error_fd; /* readable when a queue of it may have lost completions */
 	struct qp *qps;
+	struct cq *cqs;
 };
 
 static inline struct context *context_of(struct ibv_context *context)
@@ -53,7 +55,8 @@ struct cq {
 	int armed; /* an event was asked for and not delivered */
 	unsigned events; /* that were missed while it was armed again */
 	unsigned users;
-	struct cq *next; /* of the channel */
+	int error_told; /* that completions were lost */
+	struct cq *next, *next_of_context; /* of the channel */
 };
 
 struct qp {
@@ -92,6 +95,10 @@ int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 int mrc_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int mrc_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mrc_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/* A queue that has lost completions and was not told of; NULL without any. */
+struct cq *mrc_overrun_cq(struct context *context);
+/* The context of these queues closes: its descriptor is nobody's any more. */
+void mrc_orphan_cqs(struct context *context);
 /* Forget what a QP left in a completion queue. */
 void mrc_forget(struct ibv_cq *cq, uint32_t qp_num);
 /* Modify with the attributes of MRC in `words` (NOT_GIVEN: not given). Checks the mask of libibverbs' attributes. */

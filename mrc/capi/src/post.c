@@ -66,8 +66,9 @@ static int put_send(struct qp *qp, const struct ibv_send_wr *wr, word posted)
 	send[LENGTH] = length;
 	send[REMOTE_VA] = length ? (word)wr->wr.rdma.remote_addr : 0;
 	send[RKEY] = length ? wr->wr.rdma.rkey : 0;
-	send[IMMEDIATE] =
-		wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? (word)__builtin_bswap32(wr->imm_data) : NO_IMMEDIATE;
+	send[IMMEDIATE] = NO_IMMEDIATE;
+	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		send[IMMEDIATE] = __builtin_bswap32(wr->imm_data) | (wr->send_flags & IBV_SEND_SOLICITED ? SOLICITED : 0);
 	send[FLAGS] = wr->send_flags | (qp->sq_sig_all ? IBV_SEND_SIGNALED : 0);
 	send[LKEY] = length && !is_inline ? wr->sg_list->lkey : 0;
 	return 0;

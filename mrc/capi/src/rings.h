@@ -16,8 +16,8 @@ enum { SENDS_TAKEN = 8, RECEIVES_TAKEN, SENDS_ENDED, RECEIVES_ENDED, STATE, QPN,
 /* Of a send. A receive has its wr_id alone. */
 enum { WR_ID, ADDRESS, LENGTH, REMOTE_VA, RKEY, IMMEDIATE, FLAGS, LKEY, SEND_WORDS };
 /* Of a completion queue: the endpoint's line, then the program's. */
-enum { CAME, OVERRUN, POLLED = 8, CQ_MASK, CQ_ROOM, ENTRIES, ARMED, EVENT_FD, CQ_WORDS = 16 };
-enum { NOTHING, ANYTHING, ERRORS };
+enum { CAME, OVERRUN, POLLED = 8, CQ_MASK, CQ_ROOM, ENTRIES, ARMED, EVENT_FD, ASYNC_FD, CQ_WORDS = 16 };
+enum { NOTHING, ANYTHING, SOLICITED_ONLY };
 enum { DONE_WR_ID, DONE_STATUS, DONE_KIND, DONE_LENGTH, DONE_IMMEDIATE, DONE_QPN, DONE_WORDS = 8 };
 /* The doorbells of all QPs. */
 enum {
@@ -25,6 +25,7 @@ enum {
 	TELL_FDS = QPNS + MOST_QPS, MOST_TELLS = 4096, BELL_WORDS = TELL_FDS + MOST_TELLS
 };
 #define NO_IMMEDIATE (-1)
+#define SOLICITED ((word)1 << 32) /* with an immediate */
 
 static inline word read_word(const word *words, int at) { return __atomic_load_n(&words[at], __ATOMIC_ACQUIRE); }
 static inline void write_word(word *words, int at, word value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ALL = "all"
+
+class Asked(Protocol):
+    """What takes requests: an endpoint's control socket, or the host's device."""
+
+    def request(self, op: str, /, **members: Any) -> Any:
+        """Ask, and return the answer. Raises ControlError for what is refused."""
+
+
+ALL, HOST = "all", "host"
+
+
+_WHICH = "Which endpoint: its PID, its name (h0, or mrc/h0), one of its addresses, or `all`; may be repeated."
 
 
 def endpoint_option(function: F) -> F:
@@ -31,8 +42,20 @@ def endpoint_option(function: F) -> F:
         multiple=True,
         metavar="PID|NAME",
         shell_complete=complete_endpoints,
-        help="Which endpoint: its PID, its name (h0, or mrc/h0), one of its addresses, or `all`; may be repeated. "
-        "[default: the only one]",
+        help=f"{_WHICH} [default: the only one]",
+    )(function)
+
+
+def endpoint_or_host_option(function: F) -> F:
+    """--endpoint, which takes `host` too, for `connected_or_host`."""
+    return click.option(
+        "--endpoint",
+        "-e",
+        "wanted",
+        multiple=True,
+        metavar="PID|NAME",
+        shell_complete=complete_endpoints,
+        help=f"{_WHICH} `host`: this host itself, also when no endpoint runs. [default: the only one]",
     )(function)
 
 
@@ -57,6 +80,19 @@ def connected(wanted: Sequence[str]) -> Iterator[list[tuple[FoundEndpoint, Contr
 
     with ExitStack() as stack:
         yield [(found, stack.enter_context(NamedClient(found))) for found in _chosen(wanted)]
+
+
+@contextmanager
+def connected_or_host(wanted: Sequence[str]) -> Iterator[Sequence[tuple[FoundEndpoint, Asked]]]:
+    """As `connected`; `host` is the device of the host that this process runs on, which answers as an endpoint does."""
+    if tuple(wanted) == (HOST,):
+        from mrc.net.control.host_client import this_host
+
+        with this_host() as host:
+            yield [host]
+        return
+    with connected(wanted) as clients:
+        yield clients
 
 
 def spines_of(client: ControlClient) -> dict[int, int]:

@@ -9,7 +9,7 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import json_option, print_json
-from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+from mrc.cli.ctl.endpoints import about, connected_or_host, endpoint_or_host_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _COLUMNS = ("port_num", "plane", "address", "admin", "link_up", "up")
@@ -28,7 +28,7 @@ def ports() -> None:
 
 
 @ports.command()
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def show(wanted: tuple[str, ...], as_json: bool) -> None:
     """Show every port: its setting, whether it has a link, and whether it is in use.
@@ -39,7 +39,7 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
       mrc ctl ports show --endpoint all --json
     """
     documents = []
-    with connected(wanted) as clients:
+    with connected_or_host(wanted) as clients:
         for found, client in clients:
             rows = client.request("ports")
             documents.append({**about(found), "ports": rows})
@@ -52,7 +52,7 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
 
 @ports.command()
 @click.argument("plane", type=click.IntRange(0, 15))
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def down(**options: Any) -> None:
     """Drain a plane: stop sending on it, and notify every peer to stop sending on it to this endpoint.
@@ -68,7 +68,7 @@ def down(**options: Any) -> None:
 
 @ports.command()
 @click.argument("plane", type=click.IntRange(0, 15))
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def up(**options: Any) -> None:
     """Put a plane back into use after `down`.
@@ -82,7 +82,7 @@ def up(**options: Any) -> None:
 
 def _set(admin: str, plane: int, wanted: tuple[str, ...], as_json: bool) -> None:
     documents = []
-    with connected(wanted) as clients:
+    with connected_or_host(wanted) as clients:
         for found, client in clients:
             port = client.request("port_set", plane=plane, admin=admin)
             documents.append({**about(found), "port": port})

@@ -11,7 +11,14 @@ import click
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import json_option, print_json
 from mrc.cli.completing import complete_profiles
-from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+from mrc.cli.ctl.endpoints import (
+    about,
+    connected,
+    connected_or_host,
+    endpoint_option,
+    endpoint_or_host_option,
+    heading,
+)
 from mrc.untrusted import printable
 
 _KINDS = {"ev-format": "ev_formats", "ev": "ev_profiles", "cc": "cc_profiles"}
@@ -29,6 +36,7 @@ def profile() -> None:
     Examples:
       mrc ctl profile show --endpoint h0
       mrc ctl profile load four-paths.yaml --endpoint h0
+      mrc ctl profile load four-paths.yaml --endpoint host
       mrc ctl profile move 0 1 --endpoint h0
       mrc ctl profile move 1 0 --endpoint h0
       mrc ctl profile offline ev 1 --endpoint h0
@@ -36,7 +44,7 @@ def profile() -> None:
 
 
 @profile.command()
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def show(wanted: tuple[str, ...], as_json: bool) -> None:
     """Show every profile that was ever described: state, attributes, and how many QPs use it.
@@ -47,7 +55,7 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
       mrc ctl profile show --endpoint h0 --json
     """
     documents = []
-    with connected(wanted) as clients:
+    with connected_or_host(wanted) as clients:
         for found, client in clients:
             shown = client.request("profiles")
             documents.append({**about(found), **shown})
@@ -76,7 +84,7 @@ def _value(value: Any) -> str:
 
 @profile.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
     """Load the profiles of a YAML FILE and bring them ONLINE. QPs that use an EV profile take its new EVs at once.
@@ -101,7 +109,7 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
 
     document = read_profile_file(file)
     documents = []
-    with connected(wanted) as clients:
+    with connected_or_host(wanted) as clients:
         for found, client in clients:
             loaded = client.request("profile_load", profiles=document)
             documents.append({**about(found), "loaded": loaded})
@@ -114,7 +122,7 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
 @profile.command()
 @_kind
 @click.argument("number", type=int, shell_complete=complete_profiles)
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def online(**options: Any) -> None:
     """Bring profile NUMBER of a KIND (ev-format, ev, cc) from OFFLINE to ONLINE, so that QPs may use it.
@@ -129,7 +137,7 @@ def online(**options: Any) -> None:
 @profile.command()
 @_kind
 @click.argument("number", type=int, shell_complete=complete_profiles)
-@endpoint_option
+@endpoint_or_host_option
 @json_option
 def offline(**options: Any) -> None:
     """Take profile NUMBER of a KIND (ev-format, ev, cc) from ONLINE to OFFLINE. Refused while something uses it.
@@ -143,7 +151,7 @@ def offline(**options: Any) -> None:
 
 def _go(state: str, kind: str, number: int, wanted: tuple[str, ...], as_json: bool) -> None:
     documents = []
-    with connected(wanted) as clients:
+    with connected_or_host(wanted) as clients:
         for found, client in clients:
             result = client.request("profile_state", kind=_KINDS[kind], profile=number, state=state)
             documents.append({**about(found), **result})

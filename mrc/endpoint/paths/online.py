@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.endpoint.paths.profiles import EvProfile
@@ -15,12 +17,40 @@ OWN_PROFILE = -1
 Peer = frozenset[int]  # a peer node's inner addresses
 
 
-class OnlineProfiles:
-    """`ev` and `cc` by number: the profiles that are ONLINE. The default one, 0, need not be there."""
+class HostProfiles(Protocol):
+    """What all endpoints of a host have in common: its profiles and the states of its ports. Called where the endpoint
+    runs, and nothing but `changing` raises."""
 
-    __slots__ = ("_denied", "cc", "ev")
+    @property
+    def permitted(self) -> bool:
+        """Whether this process may change them."""
+
+    def changing(self) -> AbstractContextManager[None]:
+        """The context in which a controller changes this endpoint's profiles, and so the host's.
+
+        Raises MrcError: EPERM where the process may not, EBUSY where another process's QPs are in the way.
+        """
+
+    def refresh(self) -> None:
+        """Another process may have changed them."""
+
+    def named(self, ev_profile_id: int, cc_profile_id: int) -> None:
+        """A QP is about to use these."""
+
+    def released(self) -> None:
+        """A QP no longer uses what it named."""
+
+
+class OnlineProfiles:
+    """`ev` and `cc` by number: the profiles that are ONLINE. The default one, 0, need not be there.
+
+    `host`: where the profiles are not this endpoint's alone, what it has in common with others.
+    """
+
+    __slots__ = ("_denied", "cc", "ev", "host")
 
     def __init__(self) -> None:
+        self.host: HostProfiles | None = None
         self.ev: dict[int, EvProfile] = {}
         self.cc: dict[int, ControllerFactory] = {}
         # By profile, by EV: the peers towards which it is denied, None for all of them.
@@ -44,6 +74,10 @@ class OnlineProfiles:
     def denied_towards(self, profile_id: int, ev: int) -> Set[Peer | None]:
         """The peers towards which an EV is denied, None among them for all."""
         return self._denied.get(profile_id, {}).get(ev, set())
+
+    def denied_to_all(self, profile_id: int) -> set[int]:
+        """The EVs of a profile that are denied towards all peers."""
+        return {ev for ev, peers in self._denied.get(profile_id, {}).items() if None in peers}
 
     def forget(self, profile_id: int) -> None:
         """The profile is no longer ONLINE, and so is what was denied in it."""

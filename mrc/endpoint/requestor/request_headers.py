@@ -7,6 +7,7 @@ Posted writes are cut into packets here. Nothing of a packet is kept: to be sent
 from __future__ import annotations
 
 from mrc.endpoint.requestor.send_queue import SendQueue
+from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.rows import (
@@ -33,6 +34,8 @@ _METH_AT, _BEHIND_METH = header_at("meth"), header_at("reth")
 _RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
 _TSETH, _RETH = HEADER_LENGTHS["tseth"], HEADER_LENGTHS["reth"]
 _STARTS, _ENDS, _IMMEDIATE = 1, 2, 4
+_SOLICITED, _IMMEDIATE_BITS = SOLICITED, SOLICITED - 1
+(_FLAGS_AT,) = fields_at("bth", "se")
 
 
 def _opcodes() -> memoryview:
@@ -50,12 +53,14 @@ _OPCODES = _opcodes()
 class RequestHeaders:
     """Of one QP. A packet is named by the place of its message in `queue` and its position among its packets."""
 
-    __slots__ = ("_least", "_path_mtu", "_peer_qpn", "_queue", "_ts")
+    __slots__ = ("_least", "_path_mtu", "_peer_qpn", "_queue", "_se", "_ts")
 
-    def __init__(self, queue: SendQueue, *, peer_qpn: int, path_mtu: int, timestamps: bool) -> None:
+    def __init__(self, queue: SendQueue, *, peer_qpn: int, path_mtu: int, timestamps: bool, se: int) -> None:
+        """`se` is the bit of a solicited event in its byte."""
         self._queue = queue
         self._path_mtu = path_mtu
         self._peer_qpn = peer_qpn
+        self._se = se
         self._ts = timestamps
         self._least = EXTENSION_AT + (REQUEST_TS_LENGTH if timestamps else REQUEST_LENGTH)
 
@@ -84,4 +89,6 @@ class RequestHeaders:
         octets.put32(batch.flat, at + _RKEY, self._queue.rkey[place])
         octets.put32(batch.flat, at + _DMALEN, self._queue.length[place])
         if immediate >= 0 and kind & _ENDS:
-            octets.put32(batch.flat, at + _RETH, immediate)
+            octets.put32(batch.flat, at + _RETH, immediate & _IMMEDIATE_BITS)
+            if immediate & _SOLICITED:
+                batch.flat[base + _FLAGS_AT] |= self._se

@@ -45,7 +45,11 @@ class RequestMaker:
         self._first_class = qp.classes.data
         self._again_class = qp.classes.retransmission
         self._headers = RequestHeaders(
-            sending.queue, peer_qpn=qp.peer.qpn, path_mtu=qp.config.path_mtu, timestamps=qp.config.timestamps
+            sending.queue,
+            peer_qpn=qp.peer.qpn,
+            path_mtu=qp.config.path_mtu,
+            timestamps=qp.config.timestamps,
+            se=qp.wire.solicited_event_bit,
         )
         self.make_ring()
 

@@ -9,7 +9,7 @@ from mrc.endpoint.completion_ring import NO_IMMEDIATE, CompletionRing
 from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.parts.numbers import column, signed
-from mrc.endpoint.work import WriteRequest
+from mrc.endpoint.work import SOLICITED, WriteRequest
 from mrc.errors import CallerError
 
 _LEAST_ROOM = 16
@@ -119,7 +119,7 @@ class SendQueue:
             request.length,
             request.remote_va,
             request.rkey,
-            NO_IMMEDIATE if request.immediate is None else request.immediate,
+            NO_IMMEDIATE if request.immediate is None else request.immediate | (SOLICITED if request.solicited else 0),
         )
 
     def reserve(self, room: int) -> None:
@@ -128,7 +128,10 @@ class SendQueue:
             self._make_room(room)
 
     def post_at(self, wr_id: int, address: int, length: int, remote_va: int, rkey: int, immediate: int) -> None:
-        """Post a write of memory that its owner keeps until it has ended. There is a place for it."""
+        """Post a write of memory that its owner keeps until it has ended. There is a place for it.
+
+        `immediate` may have SOLICITED with it.
+        """
         place = self.next_msn & self._mask
         self.wr_ids[place] = wr_id
         self.rqmsn[place] = 0

@@ -27,12 +27,13 @@ cdef long long _PSN_MASK, _PSN_MODULUS, _PSN_HALF, _SYNDROME_SHIFT, _MSN_MASK
 cdef unsigned long long _VA_LIMIT
 cdef const unsigned char[::1] _ENDS, _IMMEDIATE
 cdef int _PSN_OOR_WINDOW, _UNEXP_EVENT, _TRIMMED, _TRIMMED_LASTHOP
-cdef long long _NEVER, _FOREVER, _NO_PROBE, _NO_IMMEDIATE, _NOT_REFUSED
+cdef long long _NEVER, _FOREVER, _NO_PROBE, _NO_IMMEDIATE, _NOT_REFUSED, _SOLICITED
 
 
 @cython.final
 cdef class Responder:
     cdef object _fail
+    cdef int _se
     cdef readonly object _trace
     cdef bint _ack_due, _answers_trims, _gave_notice, _nacks_beyond, _nak_due, _notice_is_old
     cdef AckDelay _ack_delay
@@ -68,7 +69,7 @@ cdef class Responder:
     @cython.locals(
         base=Py_ssize_t, reth=Py_ssize_t, payload=Py_ssize_t, pad=cython.int, size=cython.longlong,
         va=cython.ulonglong, start=cython.ulonglong, dmalen=cython.longlong, immediates=cython.bint,
-        rqmsn=cython.longlong, verdict=cython.int
+        rqmsn=cython.longlong, verdict=cython.int, immediate=cython.longlong
     )
     cdef int _execute(self, ReceivedBatch batch, Py_ssize_t row, long long psn, int opcode) noexcept nogil
     @cython.locals(edge=cython.longlong)

@@ -26,6 +26,7 @@ from mrc.endpoint.responder.request_checks import RequestChecks
 from mrc.endpoint.responder.resource_limits import ResourceLimits
 from mrc.endpoint.responder.sacks import SackMaker
 from mrc.endpoint.traffic_class import CE
+from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
@@ -69,7 +70,7 @@ _VA_LIMIT = VA_LIMIT
 _ENDS, _IMMEDIATE = ENDS, IMMEDIATE
 _PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
 _TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
-_NO_PROBE, _NO_IMMEDIATE, _RIGHT = NO_PROBE, NO_IMMEDIATE, int(Verdict.RIGHT)
+_NO_PROBE, _NO_IMMEDIATE, _RIGHT, _SOLICITED = NO_PROBE, NO_IMMEDIATE, int(Verdict.RIGHT), SOLICITED
 _FOREVER, _NEVER = FOREVER, -1
 _NOT_REFUSED = -1
 
@@ -104,6 +105,7 @@ class Responder:
         "_reflector",
         "_refused_psn",
         "_refused_syndrome",
+        "_se",
         "_trace",
         "_trimmed",
         "nacks",
@@ -136,6 +138,7 @@ class Responder:
         # When the immediate that waits for a receive is refused, ns; FOREVER while none waits.
         self._receive_due = _FOREVER
         self._fail = fail
+        self._se = qp.wire.solicited_event_bit
         self._answers_trims = Capability.TRIM_NACK in agreed
         rate = config.responder.answers_burst, config.responder.answers_per_second
         self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
@@ -259,7 +262,10 @@ class Responder:
                 octets.place(self._checks.address, batch.flat, payload, size)
             self._counters.bytes_placed += size
         if rqmsn != _NO_IMMEDIATE:
-            self._receives.arrive(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
+            immediate = octets.u32(batch.flat, reth + _RETH_BYTES)
+            if batch.flat[base + _FLAGS_AT] & self._se:
+                immediate |= _SOLICITED
+            self._receives.arrive(psn, rqmsn, immediate, dmalen)
         if immediates:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
             self._receives.deliver(self.received.epsn)

@@ -84,7 +84,7 @@ class ControlClient:
                 self._events.append(answer)
             elif answer.get("id") in (number, None):
                 op, count = self._asked.pop(number, ("", None))
-                result = _result(answer)
+                result = result_of(answer)
                 fault = fault_in(result, ANSWERS[op], "result") if op in ANSWERS else None
                 if fault is None and count is not None and len(result) != count:
                     fault = "number of results"
@@ -168,7 +168,8 @@ class ControlClient:
         self.close()
 
 
-def _result(answer: dict[str, Any]) -> Any:
+def result_of(answer: dict[str, Any]) -> Any:
+    """What an answer has as its result. Raises ControlError where it is a refusal."""
     if answer.get("ok"):
         return answer.get("result")
     refusal = answer.get("error")

@@ -34,6 +34,17 @@ int main(void)
 		CHECK(next_of(cq).wr_id, each), CHECK(next_of(plain).wr_id, each);
 		CHECK(ibv_poll_cq(cq, 1, &wc), 0);
 	}
+	/* Armed for what is solicited, and for errors. */
+	CHECK(ibv_req_notify_cq(cq, 1), 0);
+	for (int solicited = 0; solicited < 2; solicited++) {
+		CHECK(post_receive(right, solicited), 0);
+		CHECK(post_immediate_with(left, 1, 0xfffffffe, solicited ? IBV_SEND_SOLICITED : 0), 0);
+		struct ibv_wc wc = next_of(cq);
+
+		CHECK(wc.wr_id, solicited), CHECK(ntohl(wc.imm_data), 0xfffffffe), CHECK(wc.wc_flags, IBV_WC_WITH_IMM);
+		CHECK(next_of(plain).wr_id, 1), CHECK(is_readable(channel->fd, 100), solicited);
+	}
+	CHECK(ibv_get_cq_event(channel, &found, &about), 0), ibv_ack_cq_events(cq, 1);
 	/* Not armed; then armed for errors alone. */
 	for (int armed = 0; armed < 2; armed++) {
 		CHECK(post_receive(right, 1), 0);

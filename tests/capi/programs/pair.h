@@ -88,12 +88,17 @@ static inline int post_write(struct ibv_qp *qp, uint64_t wr_id, uint32_t length,
 	return error;
 }
 
-static inline int post_immediate(struct ibv_qp *qp, uint64_t wr_id, uint32_t number)
+static inline int post_immediate_with(struct ibv_qp *qp, uint64_t wr_id, uint32_t number, unsigned flags)
 {
 	struct ibv_send_wr *bad, wr = {.wr_id = wr_id, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(number),
-		.send_flags = IBV_SEND_SIGNALED};
+		.send_flags = IBV_SEND_SIGNALED | flags};
 
 	return ibv_post_send(qp, &wr, &bad);
+}
+
+static inline int post_immediate(struct ibv_qp *qp, uint64_t wr_id, uint32_t number)
+{
+	return post_immediate_with(qp, wr_id, number, 0);
 }
 
 static inline int post_receive(struct ibv_qp *qp, uint64_t wr_id)
