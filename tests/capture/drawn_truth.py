@@ -300,6 +300,7 @@ class _Said:
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
             allowed |= {"stall"}
+        allowed |= {"mirrored"} if self.draw.form.startswith("erspan") else set()
         if min(packet.psn for packet in self.requests) > 0:
             allowed |= {"begun-in-the-middle"}
             if self.draw.transport == "mrc" and "begun-in-the-middle" not in {each.kind for each in found}:

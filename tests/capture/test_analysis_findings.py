@@ -80,7 +80,7 @@ def test_a_lossy_path_is_the_first_finding_with_its_figures() -> None:
     share = truth.lost[LOSSY] / truth.sent[LOSSY]
     assert lossy.text == (
         f"path EV 0x00000002 (p0l0>p0s2>p0l1>p0h1) loses {share * 100:.1f} %: {truth.lost[LOSSY]} of "
-        f"{truth.sent[LOSSY]:,} data packets lost, against 0 % on the 7 others"
+        f"{truth.sent[LOSSY]:,} data packets lost, against 0 % on the 7 others; on the link p0l0>p0s2 or p0s2>p0l1"
     )
     direction = only_direction(crafted.pcap())
     assert {path.ev: (path.packets, path.lost) for path in direction.figures.paths} == {

@@ -14,6 +14,7 @@ from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.figures import QpFigures
 from mrc.capture.analysis.flows import Flow, Flows
 from mrc.capture.analysis.forward_steps import set_forward, without_steps
+from mrc.capture.analysis.mirrors import Mirror, Mirrors
 from mrc.capture.analysis.probing import EndpointOperation, operations
 from mrc.capture.analysis.records import OTHER, Fields
 from mrc.capture.columns import NOT_THERE, RIGHT, WRONG, Columns
@@ -63,6 +64,7 @@ class Analysis:
     cut_to: int
     left_out: int
     operations: list[EndpointOperation]
+    mirrors: list[Mirror]
     directions: list[Direction]
     qps: list[QpFigures]
 
@@ -71,7 +73,7 @@ class Collector:
     """`take` every run of a capture in file order, then `finish`. Keeps some 80 bytes of each packet."""
 
     def __init__(self) -> None:
-        self._flows, self._clock = Flows(), Clock()
+        self._flows, self._clock, self._mirrors = Flows(), Clock(), Mirrors()
         self._packets = self._roce = self._right = self._not_there = 0
         self._wrong = Some()
         self._malformed: dict[str, Some] = {}
@@ -84,6 +86,7 @@ class Collector:
             return
         fields = Fields(columns, self._clock)
         roce = columns.has("bth")
+        self._mirrors.add(columns)
         self._packets += len(columns)
         self._digits = max(self._digits, columns.frames.digits)
         self._roce += int(roce.sum())
@@ -115,6 +118,8 @@ class Collector:
         unsure = [pause.moved(forward.steps) for pause in forward.unsure]
         remove_copies(self._flows.all, self._clock.is_coarse)
         directions = [analyse(flow, self._last_ns, self._clock.is_coarse, unsure) for flow in self._flows.all]
+        for direction in directions if self._mirrors.packets > self._roce // 2 else ():
+            direction.figures.mirrored = True
         return Analysis(
             self._packets,
             self._roce,
@@ -133,6 +138,7 @@ class Collector:
             self._cut_to,
             self._flows.left_out,
             operations(operations_once(self._flows.endpoint_operations)),
+            self._mirrors.finish(),
             directions,
             _paired(self._flows.all, directions),
         )

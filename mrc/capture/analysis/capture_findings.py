@@ -37,6 +37,7 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
             continue
         text = f"{plural(some.packets, 'packet')} malformed: {reason}"
         yield Finding(WARNING, "malformed", text, packet=some.first[0], weight=some.packets)
+    yield from _mirrors(analysis)
     yield from _begun_in_the_middle(analysis)
     if analysis.without_time:
         text = f"{plural(analysis.without_time, 'packet')} without a time: figures with times mean little"
@@ -70,6 +71,19 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
     if silent:
         text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
         yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_ns=silent[0].time_ns)
+
+
+def _mirrors(analysis: Analysis) -> Iterator[Finding]:
+    for each in analysis.mirrors:
+        session = "" if each.session is None else f", session {each.session}"
+        text = f"{plural(each.packets, 'packet')} came through a mirror: {each.kind} from {each.source}{session}"
+        yield Finding(INFO, "mirrored", text)
+        if each.lost:
+            text = (
+                f"the mirror lost {share_of(each.lost, each.packets + each.lost)} ({each.kind} from {each.source}"
+                f"{session}): its sequence numbers have gaps. The fabric did not lose these"
+            )
+            yield Finding(WARNING, "mirror-lost", text, weight=each.lost)
 
 
 def _begun_in_the_middle(analysis: Analysis) -> Iterator[Finding]:

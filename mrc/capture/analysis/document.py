@@ -38,6 +38,7 @@ def document(
         },
         "malformed": {reason: asdict(some) for reason, some in analysis.malformed.items()},
         "findings": [_finding(each) for each in found],
+        "mirrors": [asdict(each) for each in analysis.mirrors],
         "qps": [asdict(qp) for qp in analysis.qps],
         "endpoint_operations": [asdict(each) for each in analysis.operations],
         "traces": [reported_document(each) for each in traces],

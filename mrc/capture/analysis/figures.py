@@ -205,6 +205,7 @@ class DirectionFigures:
     planes: list[PlaneFigures] = field(default_factory=list)
     paths: list[PathFigures] = field(default_factory=list)
     reported: DirectionReported | None = None
+    mirrored: bool = False
 
     @property
     def name(self) -> str:
@@ -217,7 +218,8 @@ class DirectionFigures:
     @property
     def place(self) -> str:
         """Where the capture was taken, in words."""
-        return "both ends" if self.capture_point == "both" else self.capture_point
+        place = "both ends" if self.capture_point == "both" else self.capture_point
+        return f"{place}, mirror" if self.mirrored else place
 
     @property
     def round_trips(self) -> Times:

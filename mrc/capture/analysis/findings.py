@@ -129,7 +129,8 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     if figures.not_captured and figures.capture_point != "middle":
         text = (
-            f"{plural(figures.not_captured, 'PSN')} acknowledged that the capture never saw: it dropped packets, "
+            f"{plural(figures.not_captured, 'PSN')} acknowledged that the capture never saw: "
+            f"{'it or the mirror' if figures.mirrored else 'it'} dropped packets, "
             "or does not see every plane; figures are too low by as much"
         )
         yield Finding(WARNING, "not-captured", text, figures.name, weight=figures.not_captured)
