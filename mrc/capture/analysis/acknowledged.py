@@ -13,6 +13,7 @@ from mrc.capture.frames import I64
 # In place of a time: it did not happen.
 NEVER = np.int64((1 << 62) - 1)
 _CHUNK = 8192
+_BITMAP = 64  # PSNs in a SACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +21,16 @@ class Acknowledged:
     """For each PSN of `seqs` (ascending, unwrapped), int64 [n] each: times in ns of the first answer that covers it
     (`at`), of the first SACK that shows it as a hole (`hole_at`); NEVER for none.
 
-    `original_at`: the first SACK that its first transmission triggered. `missing_until`: the latest time at which the
-    responder is known to have been without it (-NEVER where it is not known at all). The edge of what arrived whole, as
-    it moved: from `edge_time[i]` on it was `edge[i]`.
+    `original_at`: the first SACK that its first transmission triggered, `resent_at` that one of its retransmissions
+    triggered. `missing_until`: the latest time at which the responder is known to have been without it (-NEVER where it
+    is not known at all). The edge of what arrived whole, as it moved: from `edge_time[i]` on it was `edge[i]`.
     """
 
     seqs: I64
     at: I64
     hole_at: I64
     original_at: I64
+    resent_at: I64
     missing_until: I64
     edge_time: I64
     edge: I64
@@ -62,8 +64,8 @@ def acknowledged(seqs: I64, answers: Rows, as_of: I64) -> Acknowledged:
     steps = np.ones(len(edge), np.bool_)
     steps[1:] = edge[1:] > edge[:-1]
     edge, edge_time = edge[steps], edge_time[steps]
-    at, hole_at, original_at = (np.full(len(seqs), NEVER) for _ in range(3))
-    found = Acknowledged(seqs, at, hole_at, original_at, np.full(len(seqs), -NEVER), edge_time, edge, 0)
+    at, hole_at, original_at, resent_at = (np.full(len(seqs), NEVER) for _ in range(4))
+    found = Acknowledged(seqs, at, hole_at, original_at, resent_at, np.full(len(seqs), -NEVER), edge_time, edge, 0)
     np.minimum(found.at, found.edge_passed(seqs), out=found.at)
     reporting = np.isin(answers["kind"], (SACK, PROBE_ANSWER))
     sacks, as_of = answers[reporting], as_of[reporting]
@@ -71,8 +73,24 @@ def acknowledged(seqs: I64, answers: Rows, as_of: I64) -> Acknowledged:
     _first(found.at, seqs, triggered["trigger"], triggered["time"])
     originals = triggered[~triggered["rtx"]]
     _first(found.original_at, seqs, originals["trigger"], originals["time"])
+    resent = triggered[triggered["rtx"]]
+    _first(found.resent_at, seqs, resent["trigger"], resent["time"])
+    _beyond(found, sacks, as_of)
     mapped = sacks["bitmap"] != 0
     return replace(found, holes=_bitmaps(found, sacks[mapped], as_of[mapped]))
+
+
+def _beyond(found: Acknowledged, sacks: Rows, as_of: I64) -> None:
+    """What lies behind the highest PSN that a SACK shows, and within its bitmap, had not arrived by then either."""
+    if not len(sacks):
+        return
+    last_bit = np.frexp(sacks["bitmap"].astype(np.float64))[1].astype(np.int64) - 1
+    shown = np.maximum(sacks["cack"], np.where(sacks["bitmap"] != 0, sacks["base"] + last_bit, sacks["cack"]))
+    # The last SACK before the first that shows the PSN or one behind it.
+    index = np.searchsorted(np.maximum.accumulate(np.maximum(shown, sacks["trigger"])), found.seqs, "left") - 1
+    within = (index >= 0) & (found.seqs < sacks["base"][index] + _BITMAP)
+    index = index[within]
+    found.missing_until[within] = np.maximum(found.missing_until[within], as_of[index])
 
 
 def _bitmaps(found: Acknowledged, sacks: Rows, as_of: I64) -> int:

@@ -51,6 +51,8 @@ class Fates:
     may_hide: bool
     # Of RC at the receiver: how many that passed a timer sent again.
     unsettled: int
+    # Of MRC: what was lost, or not, by times of two places of which the file does not say which they are.
+    unplaced: Bools
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -85,6 +87,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     noticed = np.full(len(seq), NEVER)
     again = requests["rtx"] if mrc else resent(requests, first, answers)
     lost_unseen, may_hide, unsettled = 0, False, 0
+    unplaced = np.zeros(len(seq), np.bool_)
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
@@ -102,10 +105,17 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             refused = np.zeros(len(seq), np.bool_)
             refused[[at for at, _ in _refused(requests, answers, False)]] = True
             fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0, refused)
+            lone = requests["lone"] | np.isin(known.at, answers["time"][answers["lone"]])[group]
+            if lone.any():
+                sooner = np.where(lone, 0, soonest)
+                other = _at_sender(requests, known, group, first, by, sooner, len(answers) > 0, refused)
+                unplaced = np.isin(group, group[other != fate])
+                fate[:] = other
         if mrc:
             _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
-        requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide, unsettled
+        *(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide),
+        *(unsettled, unplaced),
     )
 
 
@@ -171,6 +181,9 @@ def _at_sender(
 ) -> I64:
     time, starts = requests["time"], np.flatnonzero(first)
     sent_before = time <= np.minimum(known.at[group] - soonest, by[group])
+    # What is acknowledged by the answer to a retransmission came by one, however soon that seems.
+    resent = (known.resent_at == known.at)[group] & requests["rtx"] & (time < known.at[group])
+    sent_before |= resent & ~np.logical_or.reduceat(sent_before & requests["rtx"], starts)[group]
     # Position within the PSN's transmissions, and that of the one which arrived: -1 for one that the capture missed.
     position = np.arange(len(time)) - starts[group]
     missed = requests["rtx"][starts]
