@@ -67,8 +67,8 @@ def analyze(
 
     FILE is what `mrc dissect` reads: pcap or pcapng, compressed or not, tshark -T json -x, - for standard input.
     Packets in mirrors (ERSPAN, GRE), overlays (VXLAN, Geneve) and MPLS count as they are inside.
-    Everything is inferred from packets. Where the capture was taken (sender, receiver, between) decides what can be
-    known; the output names the place. docs/analyze.md explains each figure and the keys of --json.
+    Everything is inferred from packets. Where the capture was taken (sender, receiver, between, both ends) decides what
+    can be known; the output names the place. docs/analyze.md explains each figure and the keys of --json.
 
     --trace TRACE adds what an endpoint wrote with `mrc send --trace` or `mrc recv --trace`. Each inferred figure is
     then shown beside the reported one, and a finding says where the two differ. FILE may also be a trace.

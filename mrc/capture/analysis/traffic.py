@@ -41,10 +41,12 @@ def operations_of(known: Fates) -> list[OperationFigures]:
     size = total[ends] - total[begin] + firsts["payload"][begin]
     # A read asks for what comes back.
     size = np.where(firsts["span"][ends] > 0, firsts["span"][ends], size)
-    kinds = np.array([_kind(each) for each in opcode[ends].tolist()], object)
+    opcodes: dict[str, list[int]] = {}
+    for each in np.unique(opcode[ends]).tolist():
+        opcodes.setdefault(_kind(each), []).append(each)
     found = []
-    for kind in dict.fromkeys(kinds.tolist()):
-        of_kind = kinds == kind
+    for kind, values in opcodes.items():
+        of_kind = np.isin(opcode[ends], values)
         sizes = size[of_kind & whole]
         figures = OperationFigures(kind, int(of_kind.sum()))
         if len(sizes):
