@@ -9,7 +9,7 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
-from mrc.capture.analysis.fates import BY_HOLE, LOST, fates
+from mrc.capture.analysis.fates import BY_HOLE, LOST, Fates, fates
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
 from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK, Rows
 from mrc.capture.analysis.round_trips import asking
@@ -106,7 +106,22 @@ def _by_losses(requests: Rows, answers: Rows, of_two_places: bool) -> CapturePoi
         all_of_them = unseen + int(known.are(LOST).sum())
     if all_of_them < _FEWEST or unseen < _NEARLY_ALL * all_of_them:
         return None
+    if mrc and not _is_answered_here(known):
+        # Between the two, behind whatever lost them.
+        return None
     return CapturePoint(RECEIVER, f"{unseen} of {all_of_them} packets reported missing came here sent again only")
+
+
+def _is_answered_here(known: Fates) -> bool:
+    """Whether packets are answered sooner than the requestor reacts: a loss that a SACK shows takes it a way there and
+    back to send again, less what lies behind the capture."""
+    again = known.first & known.again & (known.acknowledged.hole_at[known.group] < NEVER)
+    resent = known.requests["time"][again] - known.acknowledged.hole_at[known.group[again]]
+    resent = resent[resent > 0]
+    if not len(resent) or not len(known.round_trips.ns):
+        return True
+    answered, reacted = (float(np.percentile(each, 10)) for each in (known.round_trips.ns, resent))
+    return answered * _NEARER < reacted
 
 
 def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
