@@ -13,11 +13,12 @@ from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.doorbells import BELL_WORDS, BITS, MOST_TELLS, QPNS, RUNG, Doorbells
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.work import SOLICITED
 from mrc.endpoint.work_rings import CQ_WORDS, DONE_WORDS, QP_WORDS, SEND_WORDS, WorkRings
 from mrc.errors import CallerError
 
 SIGNALED = 2
-EVENT_FD = 99
+EVENT_FD, ASYNC_FD = 99, 98
 WRITE, RECEIVE = int(WorkKind.RDMA_WRITE), int(WorkKind.RECV_RDMA_WITH_IMM)
 SUCCESS, FLUSHED = int(WorkStatus.SUCCESS), int(WorkStatus.FLUSHED)
 
@@ -35,6 +36,7 @@ class Program:
         address = ctypes.addressof
         self.cq[work_rings.CQ_MASK], self.cq[work_rings.CQ_ROOM] = 3, 4
         self.cq[work_rings.ENTRIES], self.cq[work_rings.EVENT_FD] = address(self.done), EVENT_FD
+        self.cq[work_rings.ASYNC_FD] = ASYNC_FD
         self.qp[work_rings.SEND_MASK], self.qp[work_rings.RECEIVE_MASK] = 3, 1
         self.qp[work_rings.SENDS], self.qp[work_rings.RECEIVES] = address(self.sends), address(self.receives)
         self.qp[work_rings.SEND_CQ] = self.qp[work_rings.RECEIVE_CQ] = address(self.cq)
@@ -124,15 +126,36 @@ def test_an_armed_queue_asks_for_its_event_once() -> None:
     bells, rings = program.doorbells, program.rings
     rings.complete(0, SUCCESS, 0, RECEIVE, 1)
     assert bells.next_told() == -1
-    program.cq[work_rings.ARMED] = work_rings.ERRORS
-    rings.complete(0, SUCCESS, 0, RECEIVE, 1)
-    assert bells.next_told() == -1
-    rings.complete(0, FLUSHED, 0, RECEIVE, -1)
-    assert (bells.next_told(), bells.next_told()) == (EVENT_FD, -1)
+    for status, immediate in ((FLUSHED, -1), (SUCCESS, SOLICITED | 1)):
+        program.cq[work_rings.ARMED] = work_rings.SOLICITED_ONLY
+        for unsolicited in (1, 0, 0xFFFFFFFF, -1):
+            rings.complete(0, SUCCESS, 0, RECEIVE, unsolicited)
+            program.poll()
+            assert bells.next_told() == -1
+        rings.complete(0, status, 0, RECEIVE, immediate)
+        program.poll()
+        assert (bells.next_told(), bells.next_told()) == (EVENT_FD, -1)
     program.cq[work_rings.ARMED] = work_rings.ANYTHING
     rings.complete(0, SUCCESS, 0, RECEIVE, 1)
     assert program.cq[work_rings.ARMED] == work_rings.NOTHING
     assert bells.next_told() == EVENT_FD
+
+
+def test_a_queue_that_has_lost_completions_asks_once_for_that_to_be_told() -> None:
+    program = Program()
+    for wr_id in range(9):
+        program.rings.complete(wr_id, SUCCESS, 0, RECEIVE, 1)
+    assert program.cq[work_rings.OVERRUN] == 1
+    assert (program.doorbells.next_told(), program.doorbells.next_told()) == (ASYNC_FD, -1)
+    assert [done[0] for done in program.poll()] == [0, 1, 2, 3]
+
+
+def test_a_queue_whose_context_is_closed_tells_nobody() -> None:
+    program = Program()
+    program.cq[work_rings.ASYNC_FD] = -1
+    for wr_id in range(9):
+        program.rings.complete(wr_id, SUCCESS, 0, RECEIVE, 1)
+    assert program.doorbells.next_told() == -1
 
 
 def test_an_event_that_finds_no_room_stays_armed() -> None:

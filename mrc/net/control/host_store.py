@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from mrc.errors import SystemRefused
 from mrc.fabric.host_view import HOST_FABRIC, Fabric
@@ -59,8 +59,9 @@ def store_path(fabric: Fabric) -> Path:
     if fabric.name != HOST_FABRIC and (lab / "lab.json").is_file():
         return lab / f"h{fabric.host}.device"
     named = os.environ.get(DIRECTORY_VARIABLE)
-    of_device = json.dumps([fabric.mode, [port.address for port in fabric.ports]])
-    digest = hashlib.sha256(of_device.encode()).hexdigest()[:16]
+    of_device = ",".join([fabric.mode, *(port.address for port in fabric.ports)]).encode()
+    # Two sums: one of 32 bits is not enough. hashlib would load OpenSSL into each process.
+    digest = f"{crc32(of_device):08x}{crc32(of_device[::-1]):08x}"
     return Path(named or ROOT_DIRECTORY) / "devices" / f"{_namespace()}-{digest}"
 
 

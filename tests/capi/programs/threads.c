@@ -10,7 +10,7 @@
 
 #define THREADS 16
 #define WRITES 400
-#define OPENS 1000
+#define OPENS 2000
 
 static struct ibv_qp *shared;
 static struct ibv_cq *shared_cq;
@@ -123,8 +123,8 @@ int main(void)
 	long before = 0, descriptors_before = 0;
 
 	for (int each = 0; each < OPENS; each++) {
-		/* What is allocated once, or kept to be used again, is there by then. */
-		if (each == OPENS / 4)
+		/* What is allocated once, or kept to be used again, is there by then, also where Python had to compile its modules. */
+		if (each == OPENS / 2)
 			before = pages(), descriptors_before = descriptors();
 		struct ibv_context *again = ibv_open_device(ibv_get_device_list(NULL)[0]);
 		struct ibv_comp_channel *channel = ibv_create_comp_channel(again);

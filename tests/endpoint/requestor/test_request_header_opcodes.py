@@ -38,7 +38,7 @@ def _written(
     queue.rqmsn[0] = rqmsn
     frames, batch = Frames(), TransmitBatch(2)
     frames.add(path.template, path.port, path.destination)
-    headers = RequestHeaders(queue, peer_qpn=0x123456, path_mtu=256, timestamps=timestamps)
+    headers = RequestHeaders(queue, peer_qpn=0x123456, path_mtu=256, timestamps=timestamps, se=0x80)
     length = headers.length(0, position)
     batch.open_row(frames, 0, 0, length)
     row = batch.open_row(frames, 0, 0, length)
