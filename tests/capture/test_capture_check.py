@@ -197,6 +197,7 @@ def damaged(packet: bytes, at: int, value: int) -> bytes:
 
 
 ONE = message(9, 12, 10)[0]
+ONE_IMM = message(9, 12, 10, immediate=True, rqmsn=1)[0]
 ONE_PACKET = [
     ("MRC-WIRE-07", damaged(ONE, 1, ONE[1] | 1)),
     ("MRC-WIRE-20", damaged(ONE, 4, 1)),
@@ -204,6 +205,7 @@ ONE_PACKET = [
     ("MRC-WIRE-20", damaged(ONE, 8, 0x08)),
     ("MRC-WIRE-22", damaged(ONE, 1, ONE[1] | 0x80)),
     ("MRC-WIRE-22", damaged(ONE, 1, ONE[1] | 0x40)),
+    ("MRC-WIRE-22", damaged(ONE_IMM, 1, ONE_IMM[1] | 0x40)),
     ("MRC-WIRE-24", damaged(ONE, 3, 0)),
     ("MRC-WIRE-17", damaged(ONE, 0, 0xC0)),
     ("MRC-WIRE-23", write(ONLY, 9, 12, 0, 0, 0, flags=0x10)),
@@ -252,6 +254,12 @@ ONE_PACKET = [
 )
 def test_one_packet_that_is_wrong(requirement: str, transport: bytes) -> None:
     assert found(sent(*GOOD[:3], transport)) == {requirement: [4]}
+
+
+def test_the_end_of_a_solicited_message_may_say_so() -> None:
+    end = message(9, 12, 10, immediate=True, rqmsn=2)[0]
+    assert found(sent(*GOOD, damaged(end, 1, end[1] | 0x80))) == found(sent(*GOOD, end))
+    assert "MRC-WIRE-22" not in found(sent(damaged(end, 1, end[1] | 0x80)))
 
 
 def test_every_rule_about_one_packet_is_tried() -> None:

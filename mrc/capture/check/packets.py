@@ -19,6 +19,7 @@ from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES, REQUEST_OPCODES, Op
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 _ENDPOINT_QP = 2
 _FULL, _ENDS = ({op for op in Op if getattr(OPCODES[op], what)} for what in ("full_payload", "ends"))
+_WITH_IMMEDIATE = {Op.WRITE_LAST_WITH_IMMEDIATE, Op.WRITE_ONLY_WITH_IMMEDIATE}
 
 Get = Callable[[str], Values]
 
@@ -49,7 +50,12 @@ def _reserved(layer: str, *also: str) -> Callable[[Get], Bools]:
 RULES = (
     Rule("MRC-WIRE-07", "bth", "TVer is not 0", _differs("bth.tver", 0)),
     Rule("MRC-WIRE-20", "bth", "reserved bits of the BTH are not 0", _reserved("bth", "fecn", "becn")),
-    Rule("MRC-WIRE-22", "bth", "SE or M is not 0", lambda get: np.asarray((get("bth.se") | get("bth.m")) != 0)),
+    Rule(
+        "MRC-WIRE-22",
+        "bth",
+        "M is not 0, or SE in another packet than the last of a write with immediate",
+        lambda get: np.asarray((get("bth.m") != 0) | ((get("bth.se") != 0) & ~_opcode_in(get, _WITH_IMMEDIATE))),
+    ),
     Rule("MRC-WIRE-24", "bth", "the P_Key is not 0xFFFF", _differs("bth.pkey", 0xFFFF)),
     Rule(
         "MRC-WIRE-28",
