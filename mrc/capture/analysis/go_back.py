@@ -72,9 +72,11 @@ def gone_back(
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     reactions: list[int] = []
     unsettled, guessed = 0, False
-    unseen, pass_begin, next_head = 0, -int(NEVER), -1
+    unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
+        pass_highest = int(seq[last_first:begin].max()) if begin > last_first else -1
+        last_first = begin
         # It goes back to what is not acknowledged; where that does not come here it was lost once more.
         head = min(int(seq[begin]), int(known.edge_at(time[begin : begin + 1], int(NEVER))[0]) + 1)
         pass_begin, next_head = int(time[begin]), head
@@ -119,6 +121,10 @@ def gone_back(
             continue
         at = _last_before(requests, cause.lost, int(time[begin]) - 1)
         if at < 0 or (requests["time"][at] < last_begin and last_head <= cause.lost):
+            if at >= 0 and pass_highest < cause.lost:
+                # The time before it may have gone back again before it came to this one.
+                guessed = True
+                continue
             unseen += cause.lost >= earliest or last_begin > -int(NEVER)
         elif at_receiver:
             unsettled += 1
