@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Way
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Way
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64
 
@@ -92,6 +92,9 @@ def _change(rows: Rows, key: I64, way: Way | None) -> _Change | None:
     if way is not None:
         one, other = np.where(way.far[one], other, one), np.where(way.far[one], one, other)
     time, gap = rows["time"][one], rows["time"][other] - rows["time"][one]
+    if "ev" in (rows.dtype.names or ()):
+        # Where a requestor avoids a slow path from some time on, the others are no clock that goes faster.
+        gap = gap - Apart.of_evs(rows["ev"][one], gap, rows["ev"][one])
     by_time = np.argsort(time, kind="stable")
     time, gap = time[by_time], gap[by_time]
     third = len(time) // 3
