@@ -113,3 +113,20 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
     assert len(small.made.capture) < len(made.capture) // 2
     again = drawn(2, **small.given)
     assert again.capture == small.made.capture
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(20093, id="lone retransmission of the far place"),
+        pytest.param(20158, id="RC that goes back again before it comes to what is behind"),
+        pytest.param(20520, id="lost behind the capture at the end of a burst"),
+        pytest.param(20562, id="slow path that is avoided, no drift"),
+        pytest.param(20578, id="lone answer of the far place"),
+        pytest.param(20678, id="between two switches that look alike, cut"),
+        pytest.param(20919, id="between two switches that look alike, frames missing"),
+        pytest.param(40128, id="RC that goes back again, every packet twice"),
+    ],
+)
+def test_draws_that_were_wrong(seed: int) -> None:
+    assert judged(drawn(seed)).wrong == []
