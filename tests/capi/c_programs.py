@@ -17,7 +17,7 @@ from mrc.capi.build import INCLUDE, LIB, SONAME, compiler
 PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
-WITHIN_S = 120
+WITHIN_S = 300  # a sweep over lossy links took 17 to 51 s on a busy machine, once more than 120
 # A machine that has a compiler has the library: the build compiles both.
 needs_compiler = pytest.mark.skipif(not compiler(), reason="there is no C compiler")
 runs_programs = [*needs_root, needs_compiler]
