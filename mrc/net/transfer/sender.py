@@ -14,7 +14,7 @@ from typing import Any
 
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
-from mrc.net.exchange.client import ExchangeClient, RefusedByPeer
+from mrc.net.exchange.client import ExchangeClient, RefusedByPeer, SessionRefused
 from mrc.net.negotiation import integer, text
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
@@ -283,7 +283,11 @@ class _Sending:
             first = opened if there == "nothing" else None
 
             def extend(part: dict[str, Any]) -> dict[str, Any]:
-                return self._exchange.request("extend", {"index": index, **part}, REQUEST_TIMEOUT_S)
+                try:
+                    return self._exchange.request("extend", {"index": index, **part}, REQUEST_TIMEOUT_S)
+                except SessionRefused as refused:
+                    # It had let this sender in.
+                    raise PeerError(f"the receiver has ended: {refused}") from None
 
             with contextlib.closing(Window(stretches, extend, self._node.driver.wake, first)) as window:
                 self._writing.write(source, window, file, file_sum)
