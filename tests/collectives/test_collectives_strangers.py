@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import random
@@ -106,10 +107,11 @@ def test_ten_thousand_frames_without_a_key() -> None:
     port = made[1].contact["port"]
     flood(port, FRAMES // 10, 1)
     eventually(lambda: not made[1]._strangers)
+    gc.collect()  # what earlier tests of this process left open
     before = resident(), descriptors()
     assert flood(port, FRAMES, 2) > 1000
     eventually(lambda: not made[1]._strangers)
-    eventually(lambda: descriptors() == before[1])  # those that waited to be accepted end too
+    eventually(lambda: descriptors() <= before[1])  # those that waited to be accepted end too
     assert resident() - before[0] < 8 << 20
     made[0].say(name(made[1]), "world", {"said": 1})
     eventually(lambda: len(listeners[1].notes) == 2)

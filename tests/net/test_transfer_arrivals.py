@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import stat
@@ -358,6 +359,7 @@ def test_a_full_disk_is_reached_in_few_parts() -> None:
 def test_files_to_be_sent_are_looked_at_without_being_opened(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     os.mkfifo(tmp_path / "fifo")
+    gc.collect()  # what earlier tests let go of is closed by now
     before = descriptors()
     (found,) = consignment([tmp_path / "file"]).files
     assert (found.path, found.size) == (("file",), 3)
