@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -78,8 +79,13 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -112,18 +118,35 @@ def test_imports_point_one_way(path: Path) -> None:
             )
 
 
+def file_of(module: str) -> Path | None:
+    place = PACKAGE.parent.joinpath(*module.split("."))
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
+
+
+def file_that_has(module: str, name: str) -> Path | None:
+    """The file of mrc in which a name is written. What a package's own file only hands on is in one of its modules."""
+    if found := file_of(f"{module}.{name}"):
+        return found
+    file = file_of(module)
+    if file is None or file.name != "__init__.py":
+        return file
+    for node in ast.walk(parsed(file)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if name == (alias.asname or alias.name):
+                    return file_that_has(node.module, alias.name)
+    return file
+
+
 def files_imported(path: Path) -> set[Path]:
     """The files of mrc that this one imports: at its top, inside functions, and for types only."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            place = PACKAGE.parent.joinpath(*name.split("."))
-            found |= {file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()}
-    # What a package's own file says is in its modules: who imports one of them imports that.
-    return {file for file in found if file.name != "__init__.py"} - {path}
+    found: set[Path | None] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {file_of(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {file_that_has(node.module, alias.name) for alias in node.names}
+    return {file for file in found if file is not None} - {path}
 
 
 def test_an_endpoints_qp_is_the_affair_of_verbs() -> None:
@@ -198,7 +221,7 @@ FOREIGN = {
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_private_names_stay_in_their_module(path: Path) -> None:
     """What a module reaches into on another object, or imports, is public or its own. Mutants are not held to it."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} - set(own_names(tree))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     private = {name for name in read | imported if name.startswith("_") and not name.startswith("__")}
@@ -340,7 +363,7 @@ def test_threads_are_started_in_one_place() -> None:
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute | ast.Name)
             and (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) == "Thread"
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(parsed(path))
         )
     }
     assert found == {"threads.py"}

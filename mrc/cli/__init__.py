@@ -11,12 +11,9 @@ from typing import Any
 import click
 
 from mrc import CORE, __version__
-from mrc.cli.commands import ErrorGroup, buffer_output, discard_output, flush_output
+from mrc.cli.commands import COMPLETE_VARIABLE, ErrorGroup, buffer_output, discard_output, flush_output
 from mrc.cli.common import ignore_signals, interrupt_on_signals
 from mrc.threads import a_thread_failed, end_with_any_thread
-
-# The scripts of `mrc completion` set it at each Tab. click looks at it before it looks at the command line.
-COMPLETE_VARIABLE = "_MRC_COMPLETE"
 
 # name -> (module, attribute, one line for the overview): help is printed without loading anything.
 _COMMANDS: dict[str, tuple[str, str, str]] = {

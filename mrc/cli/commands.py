@@ -20,6 +20,9 @@ from mrc.untrusted import printable_lines
 # No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
+# The scripts of `mrc completion` set it at each Tab. click looks at it before it looks at the command line.
+COMPLETE_VARIABLE = "_MRC_COMPLETE"
+
 
 class ErrorGroup(click.Group):
     """Errors of the package and a full disk become one line on stderr and exit status 1.

@@ -16,7 +16,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from mrc.cli import COMPLETE_VARIABLE
+from mrc.cli.commands import COMPLETE_VARIABLE
 
 # Of the characters at which bash ends a word, those that are inside words of ours: plane:1, --name=mrc.
 _INSIDE_WORDS = ":="

@@ -11,8 +11,9 @@ from mrc.errors import CallerError
 from mrc.fabric.block import block_text
 from mrc.fabric.impairment import Impairment
 from mrc.fabric.link_keys import differing
+from mrc.fabric.place import DEFAULT_SHAPE
 from mrc.fabric.shape import Shape
-from mrc.fabric.shapes import DEFAULT_SHAPE, shape_class, shape_of
+from mrc.fabric.shapes import shape_class, shape_of
 
 # The name of a link and the end that packets travel toward.
 Direction = tuple[str, str]

@@ -24,8 +24,8 @@ from mrc.fabric.description import Description, Direction
 from mrc.fabric.impairment import Impairment
 from mrc.fabric.link_keys import LINK_KEYS
 from mrc.fabric.names import Link
-from mrc.fabric.shape import Shape
-from mrc.fabric.shapes import ShapeError, shape_of
+from mrc.fabric.shape import Shape, ShapeError
+from mrc.fabric.shapes import shape_of
 from mrc.fabric.structure import Problem, shape_keys
 from mrc.fabric.yaml_file import FileProblems, parse_tree, read_text
 from mrc.fabric.yaml_tree import KeyPath, YamlTree, key_text

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
-from mrc.fabric.place import Place
-from mrc.fabric.shapes import DEFAULT_SHAPE
+from mrc.fabric.place import DEFAULT_SHAPE, Place
+from mrc.fabric.shapes import shape_class
 from mrc.records import record
 from mrc.untrusted import json_file
 from mrc.wire.address_template import AddressTemplate
@@ -141,7 +141,9 @@ class Fabric:
                 if (each.plane, each.host) == (port.plane, host):
                     return each.template
             raise CallerError(f"fabric {self.name} has no template to host {host} in plane {port.plane}")
-        return self.place(port).template(leaf, host, self.block) if self.uses_usids else None
+        if not self.uses_usids:
+            return None
+        return shape_class(self.shape).template(self.place(port), leaf, host, self.block)
 
     def to_json(self) -> str:
         """Return the text of a fabric file, which `load` reads."""

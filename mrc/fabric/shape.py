@@ -19,7 +19,6 @@ from mrc.fabric.block import check_block
 from mrc.fabric.names import Link, host_name, leaf_name, parse_switch
 from mrc.fabric.next_hop import nodes_passed
 from mrc.fabric.place import Place
-from mrc.fabric.shapes import ShapeError
 from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES, PathTemplate
 
 # How the switches choose a packet's way: uSIDs in the destination address, the same with the second half of them in a
@@ -30,6 +29,14 @@ LEAST_MTU, MOST_MTU = 1280, 65535
 _NO_SIZES = ("mtu", "mode", "block")
 # A way from one leaf to another: the numbers of both and of the uplink. None: any.
 Way = tuple[int | None, int | None, int]
+
+
+class ShapeError(CallerError):
+    """A fabric that cannot be. `keys` are the values that do not fit, the likeliest one first."""
+
+    def __init__(self, message: str, *keys: str) -> None:
+        super().__init__(message)
+        self.keys = keys
 
 
 class Shape(ABC):
@@ -174,7 +181,7 @@ class Shape(ABC):
 
     def template_between(self, host: int, peer: int, plane: int = 0) -> PathTemplate:
         """The paths from one host to another in a plane."""
-        return self.place(host, plane).template(self.leaf_of_host(peer), peer, self.block)
+        return self.template(self.place(host, plane), self.leaf_of_host(peer), peer, self.block)
 
     def ways_over(self, name: str, toward: str | None = None) -> Iterator[Way]:
         """The ways between two leaves that pass the link or switch `name`; a link in one direction with `toward`.
@@ -184,7 +191,8 @@ class Shape(ABC):
         plane = parse_switch(name.partition("-")[2] or name)[0]
         for leaf in range(self.leaves):
             for far in range(self.leaves):
-                template = Place(plane, leaf, self.leaves, self.uplinks, self.kind).template(far, 0)
+                place = Place(plane, leaf, self.leaves, self.uplinks, self.kind)
+                template = self.template(place, far, 0, self.block)
                 for uplink in range(template.count(self.uplinks) if far != leaf else 0):
                     switches = nodes_passed(template.usids(plane, uplink))[:-1]
                     hops = {Link.between(*ends).name: ends[1] for ends in pairwise(switches)}

@@ -17,6 +17,7 @@ from mrc.errors import CallerError
 from mrc.fabric.address import node_of_usid
 from mrc.fabric.names import parse_host
 from mrc.fabric.place import Place
+from mrc.fabric.shapes import shape_class
 from mrc.wire.usid import USIDS_PER_CONTAINER, container
 
 # Of so many probes one is to the own leaf or a spine: those to far leaves pass twice as many cables. With few leaves
@@ -60,11 +61,11 @@ class Loop:
 
 
 def near_loops(host: int, place: Place) -> tuple[Loop, ...]:
-    return tuple(Loop(place.plane, usids) for usids in place.near_loops(host))
+    return tuple(Loop(place.plane, usids) for usids in shape_class(place.shape).near_loops(place, host))
 
 
 def far_loops(host: int, place: Place) -> tuple[Loop, ...]:
-    return tuple(Loop(place.plane, usids) for usids in place.far_loops(host))
+    return tuple(Loop(place.plane, usids) for usids in shape_class(place.shape).far_loops(place, host))
 
 
 def loops_of(host: int, places: Sequence[Place]) -> tuple[Loop, ...]:

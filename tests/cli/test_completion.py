@@ -17,7 +17,8 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from mrc.cli import COMPLETE_VARIABLE, main
+from mrc.cli import main
+from mrc.cli.commands import COMPLETE_VARIABLE
 from mrc.drill.catalogue import DRILLS
 from mrc.fabric import Clos, Description
 from mrc.lab import state

@@ -10,7 +10,8 @@ import pytest
 from click.shell_completion import ShellComplete
 from control_served import Served, serving
 
-from mrc.cli import COMPLETE_VARIABLE, completing, main
+from mrc.cli import completing, main
+from mrc.cli.commands import COMPLETE_VARIABLE
 
 
 @pytest.fixture(autouse=True)

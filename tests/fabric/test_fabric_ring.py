@@ -59,8 +59,8 @@ def test_every_hop_of_every_path_and_loop_is_a_link(leaves: int) -> None:
     for host in range(ring.host_count):
         for plane in range(2):
             place = ring.place(host, plane)
-            lists = [*place.near_loops(host), *place.far_loops(host)]
-            assert len(place.far_loops(host)) == (2 if leaves < 5 else 0)
+            lists = [*ring.near_loops(place, host), *ring.far_loops(place, host)]
+            assert len(ring.far_loops(place, host)) == (2 if leaves < 5 else 0)
             for peer in range(ring.host_count):
                 template = ring.template_between(host, peer)
                 lists += [template.usids(plane, uplink) for uplink in range(template.count(2))]

@@ -182,7 +182,7 @@ def command(lab: Lab, *argv: str) -> list[str]:
 
 
 def when_down(whole: Callable[[], list[FabricEvent]]) -> None:
-    """Until a link was cut. Where a machine stands still it may be up again when somebody looks; what was written stays."""
+    """Until a link was cut. Where a machine stands still it is up again when somebody looks; what was written stays."""
     eventually(lambda: "cut" in {each.event for each in whole()})
 
 

@@ -12,8 +12,9 @@ from click.core import ParameterSource
 from mrc.cli.common import options_named
 from mrc.errors import CallerError
 from mrc.fabric.block import block_text, parse_block
+from mrc.fabric.place import DEFAULT_SHAPE
 from mrc.fabric.shape import FORWARDING_MODES
-from mrc.fabric.shapes import DEFAULT_SHAPE, shape_class, shape_names, shape_of
+from mrc.fabric.shapes import shape_class, shape_names, shape_of
 
 if TYPE_CHECKING:
     from mrc.fabric import Description

@@ -14,6 +14,7 @@ from mrc.conformance.target import Unsupported
 from mrc.errors import CallerError
 from mrc.fabric.host_view import USID_MODES, Fabric
 from mrc.fabric.place import Place
+from mrc.fabric.shapes import shape_class
 from mrc.net.negotiation import NodeDescription, PortDescription
 from mrc.wire.profile import WireProfile
 
@@ -59,6 +60,6 @@ def _filled(each: HandPlane, session: EndpointSession, fabric: Fabric, tester_ho
         return replace(each, plane=plane)
     port = next(port for port in fabric.ports if port.plane == plane.number)
     theirs = Place(plane.number, each.tester_leaf, fabric.leaves, port.uplinks, fabric.shape)
-    usids = theirs.template(port.leaf, fabric.host, fabric.block)
+    usids = shape_class(theirs.shape).template(theirs, port.leaf, fabric.host, fabric.block)
     destinations = tuple(usids.address(plane.number, ev & 0xFFFF) for ev in plane.evs)
     return replace(each, plane=plane, destinations=tuple(int(ipaddress.IPv6Address(each)) for each in destinations))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from mrc.conformance.setup import Plane
 from mrc.conformance.target import Frame
 from mrc.fabric.host_view import Fabric
+from mrc.fabric.shapes import shape_class
 from mrc.net.negotiation import NodeDescription
 from mrc.wire.usid import ev_of_path
 
@@ -27,7 +28,9 @@ class OuterAddresses:
         for port in fabric.ports if fabric is not None else ():
             if fabric is None or port.plane not in used or port.plane not in theirs:
                 continue
-            usids = fabric.place(port).template(theirs[port.plane].leaf, target.host, fabric.block)
+            usids = shape_class(fabric.shape).template(
+                fabric.place(port), theirs[port.plane].leaf, target.host, fabric.block
+            )
             source = int(ipaddress.ip_address(port.address))
             for uplink in range(max(port.uplinks, 1)):
                 self._of[ev_of_path(port.plane, uplink)] = source, usids.address(port.plane, uplink)

@@ -14,11 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import CallerError
+from mrc.fabric.place import DEFAULT_SHAPE
 
 if TYPE_CHECKING:
     from mrc.fabric.shape import Shape
-
-DEFAULT_SHAPE = "clos"
 
 
 def shape_names() -> tuple[str, ...]:
@@ -44,13 +43,7 @@ def shape_of(document: Mapping[str, Any]) -> Shape:
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     for key in values:
         if key not in known:
+            from mrc.fabric.shape import ShapeError  # a sender finds its paths without it
+
             raise ShapeError(f"a fabric of shape {kind.kind} has no {key}: it has {', '.join(known)}", key)
     return kind(**values)
-
-
-class ShapeError(CallerError):
-    """A fabric that cannot be. `keys` are the values that do not fit, the likeliest one first."""
-
-    def __init__(self, message: str, *keys: str) -> None:
-        super().__init__(message)
-        self.keys = keys
