@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/compiled.md), and the C libraries
-(docs/capi.md), and writes manual pages.
+"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/contributing/compiled.md), and the C
+libraries (docs/capi.md), and writes manual pages.
 
 Run by `pip install` and by tools/build-core. Without a C compiler the package is installed all the same and runs
 interpreted. MRC_CORE=python compiles nothing, MRC_CORE=compiled makes it an error when it cannot be compiled.

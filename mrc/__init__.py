@@ -7,7 +7,7 @@ from pathlib import Path
 from mrc.core import Core, choose
 from mrc.errors import MrcError
 
-# The version of this package (docs/releasing.md).
+# The version of this package (docs/contributing/releasing.md).
 __version__ = "1.0.0"
 
 

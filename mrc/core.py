@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How the datapath runs: compiled, or interpreted from the same files (docs/compiled.md).
+"""How the datapath runs: compiled, or interpreted from the same files (docs/contributing/compiled.md).
 
 A module with a `.pxd` beside it is written to be compiled. All that were compiled are in one shared object. Here it is
 decided whether Python finds them there or finds the sources: all of these modules run one way or all the other, and a

@@ -104,25 +104,25 @@ def test_what_is_at_the_edge_is_taken() -> None:
 
 
 SHAPES = {
-    "nested": b"[" * 3_000_000,
-    "nested objects": b'{"a":' * 600_000,
-    "closed": b"[" * 1_500_000 + b"]" * 1_500_000,
-    "empty objects": b"[" + b"{}," * 1_000_000 + b"0]",
-    "small objects": b"[" + b'{"":0},' * 430_000 + b"0]",
-    "pairs": b"[" + b"[1,2]," * 500_000 + b"0]",
-    "numbers": b"[" + b"300," * 750_000 + b"0]",
-    "fractions": b"[" + b"0.1," * 750_000 + b"0]",
-    "strings": b"[" + b'"ab",' * 600_000 + b"0]",
-    "keys": b"{" + b",".join(b'"%x":0' % i for i in range(300_000)) + b"}",
-    "quotes": b'"' + b'\\"' * 1_500_000,
-    "digits": b"9" * 3_000_000,
-    "one string": b'"' + b"a" * 3_000_000 + b'"',
+    "nested": b"[" * 300_000,
+    "nested objects": b'{"a":' * 60_000,
+    "closed": b"[" * 150_000 + b"]" * 150_000,
+    "empty objects": b"[" + b"{}," * 100_000 + b"0]",
+    "small objects": b"[" + b'{"":0},' * 43_000 + b"0]",
+    "pairs": b"[" + b"[1,2]," * 50_000 + b"0]",
+    "numbers": b"[" + b"300," * 75_000 + b"0]",
+    "fractions": b"[" + b"0.1," * 75_000 + b"0]",
+    "strings": b"[" + b'"ab",' * 60_000 + b"0]",
+    "keys": b"{" + b",".join(b'"%x":0' % i for i in range(30_000)) + b"}",
+    "quotes": b'"' + b'\\"' * 150_000,
+    "digits": b"9" * 300_000,
+    "one string": b'"' + b"a" * 300_000 + b'"',
 }
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_memory_is_a_few_times_the_input(name: str) -> None:
-    """Whatever 3 MB hold: refused before anything is made of it, or at most 16 times as much."""
+    """Whatever 300 KB hold: refused before anything is made of it, or at most 16 times as much."""
     content = SHAPES[name]
     tracemalloc.start()
     try:

@@ -16,7 +16,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 RECORDED: dict[str, tuple[str, ...] | None] = {
     "performance.md": None,
     "simulation.md": ("How fast it is", "Beside htsim", "An incast of 64"),
-    "testing.md": ("Figures",),
+    "contributing/testing.md": ("Figures",),
     "analyze.md": ("Speed and memory",),
     "conformance.md": ("What is unsupported",),
 }

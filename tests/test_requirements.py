@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/requirements.md and the tests, held to each other by tools/requirements; and that tool on made-up checkouts."""
+"""The page requirements.md and the tests, held to each other by tools/requirements, and that tool on made-up trees."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def _checkout(root: Path, document: str, **tests: str) -> Path:
-    (root / "docs").mkdir()
-    (root / "docs" / "requirements.md").write_text(HEAD + document)
+    (root / "docs" / "contributing").mkdir(parents=True)
+    (root / "docs" / "contributing" / "requirements.md").write_text(HEAD + document)
     (root / "tests").mkdir()
     for name, text in tests.items():
         (root / "tests" / f"{name}.py").write_text(text)

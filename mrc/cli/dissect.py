@@ -224,7 +224,9 @@ def _check(runs: Runs, name: str, as_json: bool) -> None:
         raise failure
     if violations:
         broken = len({violation.requirement for violation in violations})
-        raise PeerError(f"{name}: {broken} requirement{'s' if broken > 1 else ''} not met (docs/requirements.md)")
+        raise PeerError(
+            f"{name}: {broken} requirement{'s' if broken > 1 else ''} not met (docs/contributing/requirements.md)"
+        )
 
 
 def _check_document(packets: int, violations: list[Violation]) -> dict[str, Any]:

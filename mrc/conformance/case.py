@@ -52,7 +52,7 @@ def case(case_id: str, *, look_at: str, group: str | None = None, **setup: Any) 
     """
     requirement = requirements().get(case_id.partition("/")[0])
     if requirement is None:
-        raise CallerError(f"case {case_id}: no such requirement in docs/requirements.md")
+        raise CallerError(f"case {case_id}: no such requirement in docs/contributing/requirements.md")
     for name in setup.keys() & {"agreed", "without"}:
         setup[name] = frozenset(setup[name])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Endpoints that are wrong on purpose run interpreted (docs/compiled.md): compiled parts have no subclasses."""
+"""Endpoints that are wrong on purpose run interpreted: compiled parts have no subclasses (contributing/compiled.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The requirements a case can be about: the tables of docs/requirements.md, which lies beside this file as a link."""
+"""The requirements a case can be about: the tables of requirements.md, which lies beside this file as a link."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two endpoints against an adversarial network: whatever it does, work ends as it must (docs/requirements.md).
+"""Two endpoints against an adversarial network: whatever it does, work ends as it must (requirements.md).
 
 Each test is one kind of pair of nodes. What is checked all the time, and what once the adversary relents, is in
 adversary_world.py, adversary_shadow.py and adversary_work.py.

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
-from drawn_captures import HARMS, MORE_HARMS, PLACES, drawn
+from drawn_captures import HARMS, MORE_HARMS, PLACES, Drawn, drawn
 from drawn_forms import FORMS
 from drawn_shrunk import shrunk
 from drawn_truth import judged, wrongs
@@ -12,8 +14,13 @@ from drawn_truth import judged, wrongs
 _DRAWS = 300
 
 
+@cache
+def many() -> list[Drawn]:
+    return [drawn(seed) for seed in range(_DRAWS)]
+
+
 def test_of_drawn_captures_nothing_is_wrong_and_nearly_all_faults_are_found() -> None:
-    made = [drawn(seed) for seed in range(_DRAWS)]
+    made = many()
     said = {each.draw.words: judged(each) for each in made}
     assert [shrunk(each, wrong).words for each in made if (wrong := said[each.draw.words].wrong)] == []
     knowable = [each.found for each in said.values() if each.found is not None]
@@ -57,7 +64,7 @@ def test_a_clock_set_forward_is_found_or_the_pause_is_named(place: str, seed: in
 
 
 def test_the_draws_cover_every_place_and_harm() -> None:
-    draws = [drawn(seed).draw for seed in range(300)]
+    draws = [each.draw for each in many()]
     assert {draw.place for draw in draws} == set(PLACES)
     assert {draw.harm for draw in draws} == {*HARMS, *MORE_HARMS}
 

@@ -22,7 +22,9 @@ from mrc.capture.check import Check, packets, sequence
 from mrc.capture.columns import Columns, read_columns
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUIREMENTS = set(re.findall(r"^\| (MRC-[A-Z0-9]+-\d+) \|", (ROOT / "docs" / "requirements.md").read_text(), re.M))
+REQUIREMENTS = set(
+    re.findall(r"^\| (MRC-[A-Z0-9]+-\d+) \|", (ROOT / "docs" / "contributing" / "requirements.md").read_text(), re.M)
+)
 MTU = 256
 FIRST, MIDDLE, LAST, LAST_IMM, ONLY, ONLY_IMM = range(0xC6, 0xCC)
 

@@ -227,7 +227,7 @@ def wrong(tmp_path: Path) -> Path:
 def test_check_prints_a_table_and_fails(wrong: Path) -> None:
     result = invoke(wrong, "--check")
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {wrong}: 1 requirement not met (docs/requirements.md)\n"
+    assert result.stderr == f"Error: {wrong}: 1 requirement not met (docs/contributing/requirements.md)\n"
     head, row, empty, last = result.stdout.splitlines()
     assert head.split() == ["requirement", "packets", "first", "what"]
     assert re.split(r"  +", row) == ["MRC-ICRC-01", "21", "10, 20, 30, 40, 50, ...", "the ICRC is wrong"]

@@ -18,6 +18,8 @@ from mrc.collectives.work import Work
 SIZES = (1, 2, 3, 4, 5, 8, 16)
 # Through slots, by halving, in chunks that do not come out even, and in whole ones.
 COUNTS = (0, 1, 2, 7, 128, 129, 1000, 1025, 5000, 8192)
+# Every message of many ranks takes its time: of each way one length for them.
+FEWER = (0, 1, 129, 1000, 5000)
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 KERNELS: dict[ReduceOp, Any] = {
@@ -126,7 +128,7 @@ def on_parts(ranks: World, count: int, *, lists: bool) -> tuple[list[NDArray[Any
 @pytest.mark.parametrize("size", SIZES)
 def test_what_goes_straight_from_each_to_each(size: int, lists: bool) -> None:
     with world(size) as ranks:
-        for count in COUNTS:
+        for count in FEWER if size > 8 else COUNTS:
             given, inputs = on_parts(ranks, count, lists=lists)
             kept = [each.copy() for each in given]
             outs = [np.zeros(count, np.int32) for _ in given]
@@ -171,7 +173,7 @@ def test_all_to_all_of_uneven_parts(size: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_from_one_to_all_and_from_all_to_one(size: int) -> None:
     with world(size) as ranks:
-        for count in COUNTS:
+        for count in FEWER if size > 8 else COUNTS:
             for root in {0, size - 1, size // 2}:
                 given = drawn(count, (size, count))
                 arrays = list(given.copy())

@@ -69,7 +69,7 @@ def test_every_requirement_has_a_case_or_a_reason() -> None:
 
 def test_requirements_are_those_of_the_document() -> None:
     """There is one copy: the package's is a link to it."""
-    document = ROOT / "docs" / "requirements-rc.md"
+    document = ROOT / "docs" / "contributing" / "requirements-rc.md"
     assert (ROOT / "mrc" / "rc" / "conformance" / "requirements.md").resolve() == document
     rows = [line for line in document.read_text().splitlines() if line.startswith("| RC-")]
     known = rc_requirements().values()

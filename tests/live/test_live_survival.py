@@ -4,7 +4,7 @@
 Each draw ends in one of two ways. The sender reports success, and the bytes at the receiver are right. Or it fails with
 one line within the time that it may take, and the same command again, with everything in order, brings the bytes.
 
-MRC_SURVIVAL_DRAWS says how many are drawn (docs/testing.md), MRC_SURVIVAL_SEED with which seed.
+MRC_SURVIVAL_DRAWS says how many are drawn (docs/contributing/testing.md), MRC_SURVIVAL_SEED with which seed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every number of a packet by which compiled code finds a place in memory, at its limits and beyond (docs/compiled.md,
+"""Every number of a packet by which compiled code finds a place in memory, at its limits and beyond (compiled.md,
 Indices). Compiled without checks, a place that is not there is memory of somebody else; interpreted it is an error."""
 
 from __future__ import annotations

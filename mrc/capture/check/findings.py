@@ -14,8 +14,8 @@ FIRST_KEPT = 5
 
 @dataclass(slots=True)
 class Violation:
-    """One way in which one requirement (an id of docs/requirements.md) is not met: `count` packets, the `first` of them
-    by number."""
+    """One way in which one requirement (an id of docs/contributing/requirements.md) is not met: `count` packets,
+    the `first` of them by number."""
 
     requirement: str
     what: str

@@ -26,7 +26,7 @@ RC_OPTIONS: dict[str, str] = {
 
 @cache
 def rc_requirements() -> dict[str, Requirement]:
-    """The tables of docs/requirements-rc.md, which lies beside this file as a link."""
+    """The tables of docs/contributing/requirements-rc.md, which lies beside this file as a link."""
     return tabled((files("mrc.rc.conformance") / "requirements.md").read_text(encoding="utf-8"), "RC")
 
 
@@ -45,7 +45,7 @@ def rc_case(
     CallerError for an id that is taken or belongs to no requirement."""
     requirement = rc_requirements().get(case_id.partition("/")[0])
     if requirement is None:
-        raise CallerError(f"case {case_id}: no such requirement in docs/requirements-rc.md")
+        raise CallerError(f"case {case_id}: no such requirement in docs/contributing/requirements-rc.md")
     setup = Setup(
         ip=ip,
         path_mtu=path_mtu,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Endpoint operations that we send of our own accord: class, EV and what is told of them (docs/decisions.md)."""
+"""Endpoint operations that we send of our own accord: class, EV and what is told of them (decisions.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ports whose interface has no room for full packets any more: out of use until it has (docs/decisions.md)."""
+"""Ports whose interface has no room for full packets any more: out of use until it has (decisions.md)."""
 
 from __future__ import annotations
 

@@ -38,11 +38,12 @@ def test_shards_threads_samples_and_jobs_change_no_flow(first: int) -> None:
     for number in _numbers(first):
         setup = world(number)
         alone = times(setup)
+        every_ns = max(alone.completed) // 200 + 1
         for changed in (
             replace(setup, shards=4),
             replace(setup, shards=4, threads=2),
-            replace(setup, sample_ns=777),
-            replace(setup, sample_ns=1_000_003, shards=2),
+            replace(setup, sample_ns=every_ns),
+            replace(setup, sample_ns=3 * every_ns, shards=2),
             replace(setup, flows=replace(setup.flows, job=np.arange(len(setup.flows)) % 3)),
         ):
             assert times(changed) == alone, number
