@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from capture_forms import enhanced, interface, on_ethernet, pcap, section, simple
 from click.testing import CliRunner
+from draws import draws
 from packet_vectors import PACKETS
 from test_capture_check import GOOD, over_ipv6
 from test_capture_columns import IPV6, SRH, WHOLE, linked, under_srv6
@@ -181,7 +182,7 @@ def mutated(data: bytes, seeded: random.Random) -> bytes:
     return bytes(changed[: 1 << 20])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(draws(2)))
 def test_mutated_files(seed: int, softroce_capture: Path) -> None:
     seeded = random.Random(seed)
     soft_roce = softroce_capture.read_bytes()
@@ -196,7 +197,7 @@ def test_mutated_files(seed: int, softroce_capture: Path) -> None:
     assert packets > 200
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(draws(2)))
 def test_mutated_packets_in_a_whole_file(seed: int) -> None:
     seeded = random.Random(1000 + seed)
     frames = [mutated(on_ethernet(seeded.choice(WHOLE)), seeded)[:3000] for _ in range(400)]

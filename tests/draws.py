@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How much is drawn: each run of the suite looks at some, MRC_DRAWS=10 at ten times as many."""
+
+from __future__ import annotations
+
+import os
+
+
+def draws(some: int) -> int:
+    return some * int(os.environ.get("MRC_DRAWS", "1"))
