@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from draws import draws
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
@@ -83,6 +84,7 @@ def _read(packet: Packet, layers: Layers) -> Layers:
 
 
 @pytest.mark.parametrize("value", OPCODES, ids=[opcode.name.replace(" ", "_") for opcode in OPCODES.values()])
+@settings(max_examples=draws(25))
 @given(data=st.data())
 def test_both_write_the_same_bytes_and_read_the_same_fields(value: int, data: st.DataObject) -> None:
     layers, payload = data.draw(packets(value))
