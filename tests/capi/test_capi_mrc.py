@@ -12,7 +12,7 @@ from loopback import Inside
 pytestmark = runs_programs
 
 
-@pytest.mark.parametrize("program", ["mrc_writes"])
+@pytest.mark.parametrize("program", ["mrc_pointers", "mrc_states", "mrc_writes"])
 def test_a_program_of_mrc_that_checks_by_itself(inside: Inside, tmp_path: Path, program: str) -> None:
     """Each prints what it finds wrong and ends with 1 then: see the sources."""
     done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))
