@@ -26,13 +26,14 @@ def _library() -> Path:
 
 @click.group()
 def capi() -> None:
-    """Build and run C programs over this endpoint, through libibverbs.
+    """Build and run C programs over this endpoint, through libibverbs or mrc.h.
 
     A program that only writes, with and without immediate, runs unchanged: its RC QPs become QPs of MRC.
 
     \b
     Examples:
       cc examples/write.c $(mrc capi pkg-config) -o write
+      cc examples/mrc_write.c $(mrc capi pkg-config) -o mrc_write
       eval "$(mrc capi env)"
       ibv_devinfo
       mrc lab exec h0 -- ./write 7001
@@ -78,7 +79,7 @@ def pkg_config() -> None:
     Examples:
       cc write.c $(mrc capi pkg-config) -o write
     """
-    from mrc.capi.build import INCLUDE, SONAME
+    from mrc.capi.build import INCLUDE, MRC_SONAME, SONAME
 
     library = _library()
-    click.echo(f"-I{shlex.quote(str(INCLUDE))} -L{shlex.quote(str(library))} -l:{SONAME}")
+    click.echo(f"-I{shlex.quote(str(INCLUDE))} -L{shlex.quote(str(library))} -l:{MRC_SONAME} -l:{SONAME}")
