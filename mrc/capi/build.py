@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compile the C libraries of this package, where there is a C compiler. hatch_build.py and tools/build-core do it.
 
-`libibverbs.so.1` is the endpoint behind libibverbs' names. Nothing but libc is linked.
+`libibverbs.so.1` is the endpoint behind libibverbs' names. `lib_mrc.so`, which is `libmrc.so` too, has the names of
+mrc.h and passes calls on to it. Nothing but libc is linked.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCE, LIB, INCLUDE = HERE / "src", HERE / "lib", HERE / "include"
 SONAME = "libibverbs.so.1"
+MRC_SONAME, MRC_OTHER_NAME = "lib_mrc.so", "libmrc.so"
 # Where Python and the packages are, for a library that does not lie among the packages: not part of a wheel.
 PLACES = LIB / "python.txt"
 _FLAGS = ["-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread"]
@@ -38,26 +40,35 @@ def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path
     if not command:
         raise RuntimeError("there is no C compiler: apt install gcc libc6-dev")
     target.mkdir(exist_ok=True)
-    library = target / SONAME
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    sources = [str(each) for each in sorted(SOURCE.glob("*.c"))]
-    options = [
+    # -Bsymbolic-functions: a process may have another libibverbs, with functions of the same names, before this one.
+    verbs_options = [
         f'-DMRC_PYTHON="{version}"',
-        f"-I{INCLUDE}",
-        f"-Wl,-soname,{SONAME}",
         f"-Wl,--version-script={SOURCE / 'libibverbs.map'}",
-        "-ldl",
+        "-Wl,-Bsymbolic-functions",
     ]
+    verbs = _compile(command, target / SONAME, sorted(SOURCE.glob("*.c")), verbs_options)
+    of_mrc = _compile(command, target / MRC_SONAME, sorted((SOURCE / "lib_mrc").glob("*.c")))
+    made = (target / MRC_OTHER_NAME).with_suffix(".new")
+    shutil.copy2(of_mrc, made)
+    other = made.replace(target / MRC_OTHER_NAME)
+    (target / PLACES.name).write_text(f"{sys.base_prefix}\n{sysconfig.get_path('purelib')}\n{version}\n")
+    return [verbs, of_mrc, other]
+
+
+def _compile(command: Sequence[str], library: Path, sources: Sequence[Path], options: Sequence[str] = ()) -> Path:
     # Programs that run keep the one they have.
     made = library.with_suffix(".new")
+    named = [f"-I{INCLUDE}", f"-Wl,-soname,{library.name}", "-ldl"]
     done = subprocess.run(
-        [*command, *_FLAGS, *sources, *options, "-o", str(made)], capture_output=True, text=True, check=False
+        [*command, *_FLAGS, *options, *(str(each) for each in sources), *named, "-o", str(made)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{command[0]} refuses mrc/capi/src: {done.stderr.strip()}")
-    made.replace(library)
-    (target / PLACES.name).write_text(f"{sys.base_prefix}\n{sysconfig.get_path('purelib')}\n{version}\n")
-    return [library]
+        raise RuntimeError(f"{command[0]} refuses {sources[0].parent}: {done.stderr.strip()}")
+    return made.replace(library)
 
 
 if __name__ == "__main__":

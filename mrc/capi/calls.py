@@ -24,10 +24,23 @@ class Call(IntEnum):
     MODIFY_QP = 10
     DESTROY_QP = 11
     ASYNC_EVENT = 12
+    QUERY_MRC = 13
+    QUERY_QP = 14
+
+
+class Mrc(IntEnum):
+    """The words of Call.QUERY_MRC."""
+
+    VERSION = 1
+    CAPS = 2
+    MOST_WIMM = 3
+    MOST_WIMM_DEST = 4
+    MOST_MPR = 5
+    MPR_RESOLUTION = 6
 
 
 class Modify(IntEnum):
-    """The words of Call.MODIFY_QP."""
+    """The words of Call.MODIFY_QP, and the answers of Call.QUERY_QP."""
 
     QP = 0
     STATE = 1
@@ -48,3 +61,6 @@ class Modify(IntEnum):
     DYNAMIC_MPR = 16
     DEST_CAPS = 17
     GID = 18
+    QPS_PER_PEER = 19
+    SEND_PEERS = 20
+    REMOTE_RECV_PEERS = 21

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, Modify
+from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, Modify, Mrc
 from mrc.capi.gids import Peers, gid_of
 from mrc.endpoint.config import PATH_MTUS
 from mrc.errors import MrcError
@@ -36,9 +36,11 @@ from mrc.verbs import (
     PortState,
     QPAttr,
     QPCap,
+    QpHint,
     QPState,
     VerbsError,
 )
+from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES
 
 ADDRESSES_VARIABLE = "MRC_ADDRESSES"
 # A peer that has not heard that its last write arrived asks again: for so long a QP that is destroyed answers.
@@ -93,6 +95,8 @@ class Host:
             Call.MODIFY_QP: self._modify_qp,
             Call.DESTROY_QP: self._destroy_qp,
             Call.ASYNC_EVENT: self._async_event,
+            Call.QUERY_MRC: self._query_mrc,
+            Call.QUERY_QP: self._query_qp,
         }
 
     def answer(self, what: int, words: Words) -> int:
@@ -160,6 +164,13 @@ class Host:
         device: NodeDevice = self._found(words[0], Context).device
         ctypes.memmove(words[2], gid_of(device.node.fabric.ports[0].address), 16)
 
+    def _query_mrc(self, words: Words) -> None:
+        device = self._found(words[0], Context).query_device()
+        words[Mrc.VERSION] = int(device.protocol_version)
+        words[Mrc.CAPS] = int(device.caps)
+        words[Mrc.MOST_WIMM], words[Mrc.MOST_WIMM_DEST] = device.max_wimm, device.max_wimm_dest
+        words[Mrc.MOST_MPR], words[Mrc.MPR_RESOLUTION] = device.max_mpr, device.mpr_resolution
+
     def _async_event(self, words: Words) -> None:
         # The library waits: what its completion queues have lost only it knows.
         event = self._found(words[0], Context).get_async_event(0)
@@ -207,7 +218,20 @@ class Host:
             traffic_class = words[Modify.TRAFFIC_CLASS]
             node = self._peer(ctypes.string_at(words[Modify.GID], 16)).to_json()
             given["ah_attr"] = AHAttr(node, None if traffic_class == NOT_GIVEN else traffic_class)
+        if words[Modify.QPS_PER_PEER] != NOT_GIVEN:
+            given["hint"] = QpHint(
+                words[Modify.QPS_PER_PEER], words[Modify.SEND_PEERS], words[Modify.REMOTE_RECV_PEERS]
+            )
         qp.modify(QPAttr(qp_state=QPState(words[Modify.STATE]), **given))
+
+    def _query_qp(self, words: Words) -> None:
+        attributes: QPAttr = self._found(words[Modify.QP], QP).query()
+        usual = {name: value for each in DEFAULTS.values() for name, value in each.items()}
+        for place, name in _ATTRIBUTES.items():
+            value = getattr(attributes, name)
+            words[place] = usual.get(name, 0) if value is None else value
+        words[Modify.DYNAMIC_MPR] = int(bool(attributes.dynamic_mpr))
+        words[Modify.DEST_CAPS] = int(USUAL_CAPABILITIES if attributes.dest_caps is None else attributes.dest_caps)
 
     def _peer(self, gid: bytes) -> NodeDescription:
         if self._peers is None:

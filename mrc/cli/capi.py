@@ -78,7 +78,7 @@ def pkg_config() -> None:
     Examples:
       cc write.c $(mrc capi pkg-config) -o write
     """
-    from mrc.capi.build import INCLUDE, SONAME
+    from mrc.capi.build import INCLUDE, MRC_SONAME, SONAME
 
     library = _library()
-    click.echo(f"-I{shlex.quote(str(INCLUDE))} -L{shlex.quote(str(library))} -l:{SONAME}")
+    click.echo(f"-I{shlex.quote(str(INCLUDE))} -L{shlex.quote(str(library))} -l:{MRC_SONAME} -l:{SONAME}")

@@ -32,7 +32,7 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.figures import QPFigures
 from mrc.verbs.memory import MR, NO_BYTES, PD
 from mrc.verbs.tables import brief, table
-from mrc.verbs.transitions import DEFAULTS, check_attributes
+from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES, check_attributes
 from mrc.verbs.work import MAX_SGE, NO_FLAGS, WC, RecvWR, SendWR
 
 # `timeout` of a QP that no timeout ends.
@@ -58,9 +58,6 @@ _PARAMETERS = (
     "timeout",
 )
 
-
-# What a peer can do unless `dest_caps` says otherwise (MRC-QP-07).
-_USUAL_CAPABILITIES = Capability.TRIM_NACK | Capability.SVC_TIME
 
 # Counters of an endpoint for packets that cannot be read.
 _UNREADABLE = (
@@ -522,7 +519,7 @@ class QP:
 
 def _peer_capabilities(attributes: dict[str, Any]) -> Capability:
     """What the peer can do; dynamic MPR counts as agreed by the attribute alone."""
-    return _with_dynamic_mpr(attributes.get("dest_caps", _USUAL_CAPABILITIES), attributes.get("dynamic_mpr", False))
+    return _with_dynamic_mpr(attributes.get("dest_caps", USUAL_CAPABILITIES), attributes.get("dynamic_mpr", False))
 
 
 def _with_dynamic_mpr(capabilities: Capability, wanted: bool) -> Capability:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from errno import EINVAL
 
 from mrc.records import record
-from mrc.verbs.enums import QPState
+from mrc.verbs.enums import DeviceCap, QPState
 from mrc.verbs.errors import VerbsError
 
 
@@ -44,6 +44,9 @@ DEFAULTS: dict[QPState, dict[str, int]] = {
     RTR: {"max_wimm_dest": 32, "mpr_dest": 8},
     RTS: {"max_wimm": 32, "mpr": 8, "linear_retries": 7, "exponential_retries": 7, "timeout": 14},
 }
+
+# What a peer can do unless `dest_caps` says otherwise (MRC-QP-07).
+USUAL_CAPABILITIES = DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME
 
 
 def check_attributes(current: QPState, wanted: QPState, given: Iterable[str]) -> None:

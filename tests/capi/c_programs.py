@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from loopback import Inside, needs_root, own_loopback
 
-from mrc.capi.build import INCLUDE, LIB, SONAME, compiler
+from mrc.capi.build import INCLUDE, LIB, MRC_SONAME, SONAME, compiler
 
 PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -27,7 +27,7 @@ def compiled(source: Path, folder: Path, *options: str, by: Sequence[str] = (), 
     """Compile a program against the library."""
     program = folder / source.stem
     strict = [*(by or compiler()), "-Wall", "-Werror"]
-    command = [*strict, f"-I{INCLUDE}", str(source), f"-L{library}", f"-l:{SONAME}", "-pthread"]
+    command = [*strict, f"-I{INCLUDE}", str(source), f"-L{library}", f"-l:{MRC_SONAME}", f"-l:{SONAME}", "-pthread"]
     subprocess.run([*command, *options, "-o", str(program)], check=True)
     return program
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from c_programs import EXAMPLES, WITHIN_S, compiled, installed, runs_programs
+from c_programs import EXAMPLES, PROGRAMS, WITHIN_S, compiled, installed, runs_programs
 
 from mrc.capi.build import LIB
 from mrc.fabric import Clos
@@ -88,3 +88,16 @@ def test_an_unmodified_ib_write_bw_runs_between_hosts_with_losses(mode: str) -> 
         lab.cut("h0-p1l0")
         ended = _finish(server, client)
     assert [status for status, _, _ in ended] == [0, 0], ended
+
+
+@pytest.mark.parametrize("mode", ["srv6", "ecmp"])
+def test_a_benchmark_over_mrc_h_is_exact(mode: str, tmp_path: Path) -> None:
+    program = str(compiled(PROGRAMS / "mrc_bench.c", tmp_path, "-O2"))
+    with a_lab(mode) as lab:
+        receiver = _start(lab, "h1", [program, "7001"])
+        address = lab.ipv4_address("h1")
+        assert address is not None
+        received, sent = _finish(receiver, _start(lab, "h0", [program, "7001", address, "65536", "100"]))
+    assert received == (0, "0 bytes wrong\n", "")
+    assert (sent[0], sent[2]) == (0, "")
+    assert sent[1].endswith("65536 bytes, 100 writes, 2 completions\n0 bytes wrong\n")

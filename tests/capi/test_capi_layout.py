@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from c_prints import output, prints, told
 from c_programs import PROGRAMS, needs_compiler
 
 from mrc.capi import calls
@@ -32,23 +33,8 @@ PREFIXES = {
     "ibv_node_type": "IBV_NODE_",
     "ibv_transport_type": "IBV_TRANSPORT_",
     "ibv_qp_attr_mask": "IBV_QP_",
+    "ibv_qp_create_send_ops_flags": "IBV_QP_EX_",
 }
-
-
-def _output(source: str, folder: Path, *options: str) -> str:
-    (folder / "prints.c").write_text(source)
-    program = folder / "prints"
-    subprocess.run([*compiler(), *options, str(folder / "prints.c"), "-o", str(program)], check=True)
-    return subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
-
-
-def _prints(header: str, numbers: dict[str, int]) -> str:
-    lines = "".join(f'printf("{name} %lld\\n", (long long){name});\n' for name in numbers)
-    return f"#include <stdio.h>\n#include {header}\nint main(void) {{\n{lines}return 0;\n}}\n"
-
-
-def _told(output: str) -> dict[str, int]:
-    return {name: int(value) for name, value in (line.split() for line in output.splitlines())}
 
 
 HEADERS = [INCLUDE, *([OTHER_HEADER.parents[1]] if OTHER_HEADER.exists() else [])]
@@ -58,7 +44,7 @@ HEADERS = [INCLUDE, *([OTHER_HEADER.parents[1]] if OTHER_HEADER.exists() else []
 def test_the_table_has_the_values_of_the_headers(include: Path, tmp_path: Path) -> None:
     """MRC-API-01."""
     wanted = {f"{PREFIXES[kind]}{name}": value for kind, values in VERBS.items() for name, value in values.items()}
-    assert _told(_output(_prints("<infiniband/verbs.h>", wanted), tmp_path, f"-I{include}")) == wanted
+    assert told(output(prints("<infiniband/verbs.h>", wanted), tmp_path, f"-I{include}")) == wanted
 
 
 def test_structures_have_the_layout_of_rdma_core(tmp_path: Path) -> None:
@@ -66,7 +52,7 @@ def test_structures_have_the_layout_of_rdma_core(tmp_path: Path) -> None:
     if not OTHER_HEADER.exists():
         pytest.skip("there is no other header: apt install libibverbs-dev")
     source = (PROGRAMS / "layout.c").read_text()
-    ours, theirs = (_output(source, tmp_path, f"-I{include}") for include in HEADERS)
+    ours, theirs = (output(source, tmp_path, f"-I{include}") for include in HEADERS)
     assert ours.splitlines() == theirs.splitlines()
     assert len(ours.splitlines()) > 60
 
@@ -93,7 +79,7 @@ def test_rings_and_calls_are_in_the_same_places_on_both_sides(tmp_path: Path) ->
     wanted = shared | {"CALL_WORDS": calls.CALL_WORDS, "NOT_GIVEN": calls.NOT_GIVEN}
     wanted |= {f"CALL_{each.name}": int(each) for each in calls.Call}
     wanted |= {f"MODIFY_{each.name}": int(each) for each in calls.Modify}
-    assert _told(_output(_prints('"calls.h"', wanted), tmp_path, f"-I{SOURCE}")) == wanted
+    assert told(output(prints('"calls.h"', wanted), tmp_path, f"-I{SOURCE}")) == wanted
 
 
 def test_the_library_needs_libc_alone_and_has_the_versions() -> None:

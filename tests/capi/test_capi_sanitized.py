@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ SANITIZED = [
     ("address", "refusals"),
     ("address", "rings"),
     ("address", "forks"),
+    ("address", "mrc_pointers"),
+    ("address", "mrc_states"),
     ("thread", "events"),
     ("thread", "plugin"),
     ("thread", "rings"),
@@ -29,12 +33,26 @@ SANITIZED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The libraries with a sanitizer, built once for each."""
+
+    @functools.cache
+    def built(sanitizer: str) -> Path:
+        folder = tmp_path_factory.mktemp(sanitizer)
+        build(folder, [*CLANG, f"-fsanitize={sanitizer}"])
+        return folder
+
+    return built
+
+
 @pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang: apt install clang")
 @pytest.mark.parametrize(("sanitizer", "program"), SANITIZED)
-def test_a_sanitizer_finds_nothing(inside: Inside, tmp_path: Path, sanitizer: str, program: str) -> None:
+def test_a_sanitizer_finds_nothing(
+    libraries: Callable[[str], Path], inside: Inside, tmp_path: Path, sanitizer: str, program: str
+) -> None:
     by = [*CLANG, f"-fsanitize={sanitizer}"]
-    library = tmp_path / "lib"
-    build(library, by)
+    library = libraries(sanitizer)
     made = compiled(PROGRAMS / f"{program}.c", tmp_path, by=by, library=library)
     (tmp_path / "races").write_text(RACES)
     done = run_one(

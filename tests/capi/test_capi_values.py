@@ -11,11 +11,12 @@ from mrc.capi.abi.values import MRC, VERBS, Values
 from mrc.control import ControlCap, EvEventMask
 from mrc.control.attributes import EvFormatMask
 from mrc.verbs import AccessFlag, AsyncEventType, PortState, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
-from mrc.verbs.enums import ProtocolVersion
+from mrc.verbs.enums import DeviceCap, ProtocolVersion
 from mrc.wire.entropy import EvMode
 
 # Names that differ: the Python API's, then C's.
 RENAMED = {
+    "ProtocolVersion": {"MRC_1": "VERSION_1"},
     "QpState": {"ERROR": "ERR"},
     "WorkStatus": {
         "REMOTE_INVALID_REQUEST": "REM_INV_REQ_ERR",
@@ -38,6 +39,7 @@ HELD: list[tuple[type[IntEnum], Values]] = [
     (AsyncEventType, VERBS["ibv_event_type"]),
     (PortState, VERBS["ibv_port_state"]),
     (ProtocolVersion, MRC["mrc_protocol_version"]),
+    (DeviceCap, MRC["mrc_device_cap"]),
     (EvMode, MRC["mrc_ev_format_mode"]),
     (EvFormatMask, MRC["mrc_ev_format_mode"]),
     (EvEventMask, MRC["mrc_ev_state"]),

@@ -26,6 +26,7 @@ VERBS: Final[Mapping[str, Values]] = {
     },
     "ibv_wr_opcode": {"RDMA_WRITE": 0, "RDMA_WRITE_WITH_IMM": 1, "SEND": 2, "SEND_WITH_IMM": 3, "RDMA_READ": 4},
     "ibv_send_flags": {"FENCE": 1 << 0, "SIGNALED": 1 << 1, "SOLICITED": 1 << 2, "INLINE": 1 << 3},
+    "ibv_qp_create_send_ops_flags": {"WITH_RDMA_WRITE": 1 << 0, "WITH_RDMA_WRITE_WITH_IMM": 1 << 1},
     "ibv_wc_status": {
         "SUCCESS": 0,
         "LOC_LEN_ERR": 1,
@@ -75,7 +76,36 @@ VERBS: Final[Mapping[str, Values]] = {
 
 MRC: Final[Mapping[str, Values]] = {
     # Versions of the protocol that a device implements, a bit each; 0 is version 0.
-    "mrc_protocol_version": {"MRC_1": 1 << 0},
+    "mrc_protocol_version": {"VERSION_0": 0, "VERSION_1": 1 << 0},
+    "mrc_device_cap": {"TRIM_NACK": 1 << 0, "DYNAMIC_MPR": 1 << 1, "SVC_TIME": 1 << 2},
+    "mrc_qp_cap": {"TRIM_NACK_DEST_UNSUPPORTED": 1 << 0, "DYNAMIC_MPR": 1 << 1, "SVC_TIME_DEST_UNSUPPORTED": 1 << 2},
+    "mrc_qp_attr_mask": {
+        "MAX_WIMM": 1 << 0,
+        "MAX_WIMM_DEST": 1 << 1,
+        "MPR": 1 << 2,
+        "MPR_DEST": 1 << 3,
+        "TIMEOUT": 1 << 4,
+        "EV_PROFILE_ID": 1 << 5,
+        "CC_PROFILE_ID": 1 << 6,
+        "HINT": 1 << 7,
+        "RETRY_CNT": 1 << 8,
+        "CAP": 1 << 9,
+        "VENDOR_CFG": -1 << 31,  # bit 31 of an int
+    },
+    "mrc_qp_hint_attr_mask": {
+        "NUM_QPS_PER_PEER": 1 << 0,
+        "NUM_SEND_PEERS": 1 << 1,
+        "NUM_REMOTE_RECV_PEERS": 1 << 2,
+        "VENDOR_CFG": -1 << 31,
+    },
+    # 8 bits of a major number, 8 of a minor, 16 of a subminor: no enumeration, but macros.
+    "mrc_api": {
+        "API_CURRENT_VERSION": 1 << 24 | 1,
+        "API_LAST_SUPPORTED_VERSION": 0,
+        "VENDOR_API_CURRENT_VERSION": 1 << 24,
+        "VENDOR_API_LAST_SUPPORTED_VERSION": 0,
+        "MAX_VENDOR_CFG_SIZE": 128,
+    },
     "mrc_ev_format_mode": {"STEV": 1, "SRV6": 2, "UDP": 4},
     "mrc_ev_state": {"GOOD": 1, "ASSUMED_BAD": 2, "DENIED": 4, "UNKNOWN": 1 << 31},
     "mrc_ctl_capability": {

@@ -53,10 +53,10 @@ static void fill(struct context *made, struct ibv_device *device, int async_fd)
 	made->verbs.functions[QUERY_PORT] = (void *)mrc_query_port;
 	made->verbs.functions[CREATE_QP_EX] = (void *)create_qp_ex;
 	context->device = device;
-	context->ops.poll_cq = mrc_poll_cq;
-	context->ops.req_notify_cq = mrc_req_notify_cq;
-	context->ops.post_send = mrc_post_send;
-	context->ops.post_recv = mrc_post_recv;
+	context->ops.poll_cq = mrc_ring_poll;
+	context->ops.req_notify_cq = mrc_ring_notify;
+	context->ops.post_send = mrc_ring_send;
+	context->ops.post_recv = mrc_ring_receive;
 	context->cmd_fd = -1;
 	context->async_fd = async_fd;
 	context->num_comp_vectors = 1;
@@ -103,6 +103,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 		return error;
 	word words[CALL_WORDS] = {context_of(context)->handle};
 
+	if (__atomic_load_n(&context_of(context)->mrc_contexts, __ATOMIC_RELAXED))
+		return EBUSY;
 	if ((error = mrc_call(CALL_CLOSE, words)))
 		return error;
 	mrc_orphan_cqs(context_of(context));
@@ -127,8 +129,7 @@ static struct ibv_qp *qp_numbered(struct ibv_context *context, uint32_t number)
 	return found;
 }
 
-/* What the next event is. Returns an errno. */
-static int next_event(struct ibv_context *context, struct ibv_async_event *event)
+int mrc_next_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	do {
 		struct pollfd ready = {context->async_fd, POLLIN, 0};
@@ -164,7 +165,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 	int error = event ? mrc_check(context_of(context), CONTEXT) : EINVAL;
 
 	if (!error)
-		error = next_event(context, event);
+		error = mrc_next_event(context, event);
 	return error ? (errno = error, -1) : 0;
 }
 

@@ -109,7 +109,7 @@ static void tell(struct ibv_wc *wc, const word *done)
 	}
 }
 
-int mrc_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
+int mrc_ring_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 {
 	struct cq *cq = (struct cq *)ibv;
 	word *words = cq->words;
@@ -226,7 +226,7 @@ void mrc_orphan_cqs(struct context *context)
 	pthread_mutex_unlock(&mrc_lists);
 }
 
-int mrc_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+int mrc_ring_notify(struct ibv_cq *ibv, int solicited_only)
 {
 	struct cq *cq = (struct cq *)ibv;
 	word wanted = solicited_only ? SOLICITED_ONLY : ANYTHING;

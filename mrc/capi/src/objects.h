@@ -23,6 +23,7 @@ struct context {
 	int error_fd; /* readable when a queue of it may have lost completions */
 	struct qp *qps;
 	struct cq *cqs;
+	unsigned mrc_contexts; /* of mrc.h, over this one */
 };
 
 static inline struct context *context_of(struct ibv_context *context)
@@ -57,6 +58,7 @@ struct cq {
 	unsigned users;
 	int error_told; /* that completions were lost */
 	struct cq *next, *next_of_context; /* of the channel */
+	struct mrc_context *mrc; /* that it is of; NULL without mrc.h */
 };
 
 struct qp {
@@ -68,6 +70,9 @@ struct qp {
 	struct ibv_qp_attr attr;
 	int sq_sig_all, bit, may_post;
 	struct qp *next;
+	struct mrc_context *mrc; /* that it is of, what it expects, and what it was to send; NULL and 0 without mrc.h */
+	struct mrc_qp_hint *hint;
+	uint64_t send_ops_flags;
 };
 
 /* The doorbells, and the lock of all lists. */
@@ -79,7 +84,7 @@ int mrc_refused(const char *what);
 /* Sets errno and returns NULL. */
 void *mrc_null(int error);
 /* Zeroed, one of the pointers that programs may give from now on. Sets errno and returns NULL. */
-enum kind { CONTEXT = 1, PD, MR, CQ, CHANNEL, QP };
+enum kind { CONTEXT = 1, PD, MR, CQ, CHANNEL, QP, MRC_CONTEXT, HINT };
 void *mrc_new(enum kind kind, size_t size);
 void mrc_delete(void *object);
 /* An errno: EINVAL for what is no such thing, or closed; EIO in a child that was forked. */
@@ -91,16 +96,22 @@ word mrc_local_address(struct ibv_pd *pd, uint32_t lkey, uint64_t addr, uint32_t
 
 int mrc_is_device(const struct ibv_device *device);
 int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
-int mrc_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-int mrc_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-int mrc_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
-int mrc_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int mrc_ring_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int mrc_ring_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int mrc_ring_poll(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int mrc_ring_notify(struct ibv_cq *cq, int solicited_only);
 /* A queue that has lost completions and was not told of; NULL without any. */
 struct cq *mrc_overrun_cq(struct context *context);
 /* The context of these queues closes: its descriptor is nobody's any more. */
 void mrc_orphan_cqs(struct context *context);
 /* Forget what a QP left in a completion queue. */
 void mrc_forget(struct ibv_cq *cq, uint32_t qp_num);
+/* The next asynchronous event of a context: waits for one. An errno. */
+int mrc_next_event(struct ibv_context *context, struct ibv_async_event *event);
+/* The state that a QP shall go to. */
+enum ibv_qp_state mrc_wanted_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* A QP gives up its hint, if it has one. The lists are locked. */
+void mrc_release_hint(struct qp *qp);
 /* Modify with the attributes of MRC in `words` (NOT_GIVEN: not given). Checks the mask of libibverbs' attributes. */
 int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words);
 

@@ -81,7 +81,7 @@ static int refuse_child(void **bad_wr, void *wr)
 	return EIO;
 }
 
-int mrc_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+int mrc_ring_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct qp *qp = (struct qp *)ibv;
 	int error = 0;
@@ -112,7 +112,7 @@ int mrc_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	return error;
 }
 
-int mrc_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+int mrc_ring_receive(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct qp *qp = (struct qp *)ibv;
 	int error = 0;

@@ -158,6 +158,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 		*each = qp->next;
 	((struct cq *)ibv->send_cq)->users--;
 	((struct cq *)ibv->recv_cq)->users--;
+	mrc_release_hint(qp);
 	mrc_bells[QPNS + qp->bit] = -1;
 	taken[qp->bit / 64] &= ~((uint64_t)1 << qp->bit % 64);
 	pthread_mutex_unlock(&mrc_lists);

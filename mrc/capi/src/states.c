@@ -71,12 +71,20 @@ static void begin_anew(struct qp *qp)
 	mrc_forget(qp->ibv.send_cq, qp->ibv.qp_num);
 	mrc_forget(qp->ibv.recv_cq, qp->ibv.qp_num);
 	memset(&qp->attr, 0, sizeof qp->attr);
+	pthread_mutex_lock(&mrc_lists);
+	mrc_release_hint(qp);
+	pthread_mutex_unlock(&mrc_lists);
+}
+
+enum ibv_qp_state mrc_wanted_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	return mask & IBV_QP_STATE ? attr->qp_state : (enum ibv_qp_state)read_word(qp->words, STATE);
 }
 
 int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words)
 {
 	enum ibv_qp_state current = (enum ibv_qp_state)read_word(qp->words, STATE);
-	enum ibv_qp_state wanted = mask & IBV_QP_STATE ? attr->qp_state : current;
+	enum ibv_qp_state wanted = mrc_wanted_state(qp, attr, mask);
 	int error = check_mask(current, wanted, mask), is_end = wanted == IBV_QPS_RESET || wanted == IBV_QPS_ERR;
 
 	if (!error && !is_end && mask & IBV_QP_CUR_STATE && attr->cur_qp_state != current)

@@ -40,6 +40,8 @@ enum ibv_access_flags {
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_READ
 };
+/* What a QP shall be able to send: of mrc.h's QPs. */
+enum ibv_qp_create_send_ops_flags { IBV_QP_EX_WITH_RDMA_WRITE = 1, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM = 1 << 1 };
 enum ibv_send_flags {
 	IBV_SEND_FENCE = 1, IBV_SEND_SIGNALED = 1 << 1, IBV_SEND_SOLICITED = 1 << 2, IBV_SEND_INLINE = 1 << 3
 };

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mrc.h: queue pairs. Those of libibverbs, with attributes of MRC besides. */
+#include "api.h"
+
+#define QP_OF(qp) ((struct ibv_qp *)(qp))
+#define KNOWN                                                                                                          \
+	(MRC_QP_MAX_WIMM | MRC_QP_MAX_WIMM_DEST | MRC_QP_MPR | MRC_QP_MPR_DEST | MRC_QP_TIMEOUT | MRC_QP_EV_PROFILE_ID |  \
+	 MRC_QP_CC_PROFILE_ID | MRC_QP_HINT | MRC_QP_RETRY_CNT | MRC_QP_CAP | MRC_QP_VENDOR_CFG)
+#define KNOWN_CAPS                                                                                                     \
+	(MRC_QP_CAP_TRIM_NACK_DEST_UNSUPPORTED | MRC_QP_CAP_DYNAMIC_MPR | MRC_QP_CAP_SVC_TIME_DEST_UNSUPPORTED)
+#define SENDS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+/* What a peer may be unable to do has the same bits as what a device can. */
+#define OF_PEERS (MRC_DEVICE_CAP_TRIM_NACK | MRC_DEVICE_CAP_SVC_TIME)
+
+/* ------------------------------------------------------------------ made and destroyed */
+
+static int check_new(const struct mrc_context *context, const struct mrc_qp_init_attr *attr)
+{
+	int error = attr ? mrc_check_context(context) : EINVAL;
+
+	if (error || (error = mrc_check(attr->pd, PD)))
+		return error;
+	if (attr->pd->context != context->ibv)
+		return EINVAL;
+	if (attr->send_ops_flags & ~(uint64_t)SENDS)
+		return mrc_refused("mrc_create_qp with send_ops_flags beyond RDMA_WRITE and RDMA_WRITE_WITH_IMM");
+	if (attr->protocol_version != MRC_PROTOCOL_VERSION_0 && attr->protocol_version != MRC_PROTOCOL_VERSION_1)
+		return mrc_refused("mrc_create_qp with a protocol_version other than 0 and 1");
+	return 0;
+}
+
+struct mrc_qp *mrc_create_qp(struct mrc_context *context, struct mrc_qp_init_attr *attr)
+{
+	int error = check_new(context, attr);
+
+	if (error)
+		return mrc_null(error);
+	struct ibv_qp_init_attr asked = {
+		.qp_context = attr->qp_context,
+		.send_cq = (struct ibv_cq *)attr->send_cq,
+		.recv_cq = (struct ibv_cq *)attr->recv_cq,
+		.cap = attr->cap,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = attr->sq_sig_all,
+	};
+	struct qp *made = (struct qp *)ibv_create_qp(attr->pd, &asked);
+
+	if (!made)
+		return NULL;
+	made->mrc = context;
+	made->send_ops_flags = attr->send_ops_flags;
+	attr->cap = asked.cap;
+	return (struct mrc_qp *)made;
+}
+
+int mrc_destroy_qp(struct mrc_qp *qp) { return mrc_error(ibv_destroy_qp(QP_OF(qp))); }
+
+int mrc_get_qpn(struct mrc_qp *qp, uint32_t *qpn)
+{
+	int error = qpn ? mrc_check(qp, QP) : EINVAL;
+
+	if (!error)
+		*qpn = QP_OF(qp)->qp_num;
+	return mrc_minus_one(error);
+}
+
+/* ------------------------------------------------------------------ modified */
+
+static int check_attributes(const struct mrc_qp_attr *attr, int mask)
+{
+	if (mask & ~KNOWN || (mask && !attr))
+		return EINVAL;
+	if (mask & MRC_QP_VENDOR_CFG)
+		return mrc_refused("mrc_modify_qp with MRC_QP_VENDOR_CFG");
+	if (mask & MRC_QP_CAP && attr->cap & ~(uint32_t)KNOWN_CAPS)
+		return EINVAL;
+	/* Larger ones would be words with a sign. */
+	return (mask & MRC_QP_EV_PROFILE_ID && attr->profile.ev_profile_id > INT64_MAX) ||
+			       (mask & MRC_QP_CC_PROFILE_ID && attr->profile.cc_profile_id > INT64_MAX)
+		       ? EINVAL
+		       : 0;
+}
+
+static void tell_hint(const struct mrc_qp_hint *hint, word *words)
+{
+	words[MODIFY_QPS_PER_PEER] = hint ? hint->attr.num_qps_per_peer : 0;
+	words[MODIFY_SEND_PEERS] = hint ? hint->attr.num_send_peers : 0;
+	words[MODIFY_REMOTE_RECV_PEERS] = hint ? hint->attr.num_remote_recv_peers : 0;
+}
+
+static void tell(const struct mrc_qp_attr *attr, int mask, word *words)
+{
+	if (mask & MRC_QP_EV_PROFILE_ID)
+		words[MODIFY_EV_PROFILE] = (word)attr->profile.ev_profile_id;
+	if (mask & MRC_QP_CC_PROFILE_ID)
+		words[MODIFY_CC_PROFILE] = (word)attr->profile.cc_profile_id;
+	if (mask & MRC_QP_MPR)
+		words[MODIFY_MPR] = attr->mpr.mpr;
+	if (mask & MRC_QP_MPR_DEST)
+		words[MODIFY_MPR_DEST] = attr->mpr.mpr_dest;
+	if (mask & MRC_QP_MAX_WIMM)
+		words[MODIFY_WIMM] = attr->wimm.max_wimm;
+	if (mask & MRC_QP_MAX_WIMM_DEST)
+		words[MODIFY_WIMM_DEST] = attr->wimm.max_wimm_dest;
+	if (mask & MRC_QP_TIMEOUT)
+		words[MODIFY_TIMEOUT] = attr->timeout;
+	if (mask & MRC_QP_RETRY_CNT) {
+		words[MODIFY_LINEAR] = attr->retry.linear_cnt;
+		words[MODIFY_EXPONENTIAL] = attr->retry.exp_cnt;
+	}
+	if (mask & MRC_QP_CAP) {
+		words[MODIFY_DYNAMIC_MPR] = !!(attr->cap & MRC_QP_CAP_DYNAMIC_MPR);
+		words[MODIFY_DEST_CAPS] = OF_PEERS & ~attr->cap;
+	}
+}
+
+/* Holds a hint for a QP that may come to use it. An errno for what is none of the QP's context. */
+static int hold(const struct qp *qp, struct mrc_qp_hint *hint)
+{
+	int error = 0;
+
+	if (!hint)
+		return 0;
+	pthread_mutex_lock(&mrc_lists);
+	if (!(error = mrc_check(hint, HINT)) && hint->context != qp->mrc)
+		error = EINVAL;
+	if (!error)
+		hint->users++;
+	pthread_mutex_unlock(&mrc_lists);
+	return error;
+}
+
+/* The hint that is held replaces the QP's, or, after an error, is let go. */
+static void settle(struct qp *qp, struct mrc_qp_hint *hint, int error)
+{
+	pthread_mutex_lock(&mrc_lists);
+	if (error) {
+		if (hint)
+			hint->users--;
+	} else {
+		mrc_release_hint(qp);
+		qp->hint = hint;
+	}
+	pthread_mutex_unlock(&mrc_lists);
+}
+
+static int modify(struct qp *qp, struct ibv_qp_attr *vattr, int vmask, struct mrc_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state wanted = mrc_wanted_state(qp, vattr, vmask);
+	word words[CALL_WORDS];
+	int error, with_hint;
+
+	if (wanted == IBV_QPS_RESET || wanted == IBV_QPS_ERR)
+		mask = 0; /* programs leave it, and the structure, as they were */
+	if ((error = check_attributes(attr, mask)))
+		return error;
+	/* A QP that sends keeps what it has. */
+	if (mask && wanted == IBV_QPS_RTS && read_word(qp->words, STATE) == IBV_QPS_RTS)
+		return EINVAL;
+	for (int each = 0; each < CALL_WORDS; each++)
+		words[each] = NOT_GIVEN;
+	if ((with_hint = mask & MRC_QP_HINT)) {
+		if ((error = hold(qp, attr->qp_hint)))
+			return error;
+		tell_hint(attr->qp_hint, words);
+	}
+	tell(attr, mask, words);
+	error = mrc_modify(qp, vattr, vmask, words);
+	if (with_hint)
+		settle(qp, attr->qp_hint, error);
+	return error;
+}
+
+int mrc_modify_qp(struct mrc_qp *qp, struct ibv_qp_attr *vattr, int vmask, struct mrc_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr none = {0};
+	int error = vattr || !vmask ? mrc_check(qp, QP) : EINVAL;
+
+	return mrc_error(error ? error : modify((struct qp *)qp, vattr ? vattr : &none, vmask, attr, mask));
+}
+
+/* ------------------------------------------------------------------ queried */
+
+static void fill(struct mrc_qp_attr *attr, const struct qp *qp, const word *words)
+{
+	*attr = (struct mrc_qp_attr){
+		.mpr = {(uint8_t)words[MODIFY_MPR], (uint8_t)words[MODIFY_MPR_DEST]},
+		.wimm = {(uint16_t)words[MODIFY_WIMM], (uint16_t)words[MODIFY_WIMM_DEST]},
+		.timeout = (uint8_t)words[MODIFY_TIMEOUT],
+		.profile = {(uint64_t)words[MODIFY_EV_PROFILE], (uint64_t)words[MODIFY_CC_PROFILE]},
+		.retry = {(uint8_t)words[MODIFY_LINEAR], (uint8_t)words[MODIFY_EXPONENTIAL]},
+		.qp_hint = qp->hint,
+		.cap = (uint32_t)(OF_PEERS & ~words[MODIFY_DEST_CAPS]),
+	};
+	if (words[MODIFY_DYNAMIC_MPR])
+		attr->cap |= MRC_QP_CAP_DYNAMIC_MPR;
+}
+
+static int query(struct qp *qp, struct ibv_qp_attr *vattr, struct mrc_qp_attr *attr, int mask)
+{
+	word words[CALL_WORDS] = {qp->handle};
+	int error;
+
+	if (mask && (error = mrc_call(CALL_QUERY_QP, words)))
+		return error;
+	if (mask)
+		fill(attr, qp, words);
+	return vattr ? ibv_query_qp(&qp->ibv, vattr, -1, NULL) : 0;
+}
+
+/* All attributes are told of the structures whose mask is not 0, whichever it names. */
+int mrc_query_qp(struct mrc_qp *handle, struct ibv_qp_attr *vattr, int vattr_mask, struct mrc_qp_attr *mrc_attr,
+	int mrc_attr_mask, struct mrc_qp_init_attr *init_attr)
+{
+	struct qp *qp = (struct qp *)handle;
+	int error = mrc_check(qp, QP);
+
+	if (!error && ((vattr_mask && !vattr) || (mrc_attr_mask && !mrc_attr) || mrc_attr_mask & ~KNOWN))
+		error = EINVAL;
+	if (!error)
+		error = query(qp, vattr, mrc_attr, mrc_attr_mask);
+	if (error)
+		return mrc_error(error);
+	if (init_attr)
+		*init_attr = (struct mrc_qp_init_attr){
+			.qp_context = qp->ibv.qp_context,
+			.send_cq = (struct mrc_cq *)qp->ibv.send_cq,
+			.recv_cq = (struct mrc_cq *)qp->ibv.recv_cq,
+			.cap = qp->cap,
+			.sq_sig_all = qp->sq_sig_all,
+			.pd = qp->ibv.pd,
+			.send_ops_flags = qp->send_ops_flags,
+			.protocol_version = MRC_PROTOCOL_VERSION_1,
+		};
+	return 0;
+}
+
+/* ------------------------------------------------------------------ posted to */
+
+int mrc_post_send(struct mrc_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	if (!qp && bad_wr)
+		*bad_wr = wr;
+	return mrc_error(qp ? mrc_ring_send(QP_OF(qp), wr, bad_wr) : EINVAL);
+}
+
+int mrc_post_recv(struct mrc_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	if (!qp && bad_wr)
+		*bad_wr = wr;
+	return mrc_minus_one(qp ? mrc_ring_receive(QP_OF(qp), wr, bad_wr) : EINVAL);
+}
