@@ -2,7 +2,7 @@
 /*
  * What a benchmark over mrc.h does, between two processes: for each size a few writes one by one, then many with one
  * completion for each 64, then a write of one byte with an immediate elsewhere, and the bytes compared at the receiver.
- * No attribute of MRC is given, and a hint that stays to the end.
+ * No attribute of MRC is given but the EV profile that BENCH_EV_PROFILE names, and a hint that stays to the end.
  *
  *   mrc_bench PORT                        receives
  *   mrc_bench PORT HOST LARGEST WRITES    writes, and prints a line for each size
@@ -89,7 +89,11 @@ static void open_all(void)
 	struct mrc_qp_attr with = {.qp_hint = mrc_create_qp_hint(mrc, &hint)};
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-	check(!mrc_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &with, MRC_QP_HINT),
+	const char *profile = getenv("BENCH_EV_PROFILE");
+	int given = MRC_QP_HINT | (profile ? MRC_QP_EV_PROFILE_ID : 0);
+
+	with.profile.ev_profile_id = profile ? strtoull(profile, NULL, 10) : 0;
+	check(!mrc_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &with, given),
 		"INIT");
 	ours = (struct end){.addr = (uintptr_t)memory, .psn = 4711, .rkey = mr->rkey};
 	check(!mrc_get_qpn(qp, &ours.qpn) && !ibv_query_gid(context, 1, 3, &ours.gid), "ibv_query_gid");
