@@ -57,7 +57,7 @@ CHECKED = {"boundscheck": True, "initializedcheck": True, "overflowcheck": True}
 
 def core() -> ModuleType:
     """mrc/core.py of this checkout, without what builds left that made a shared object of each module."""
-    for stale in (ROOT / "mrc").glob("*/**/*.so"):
+    for stale in (ROOT / "mrc").glob("*/**/*.cpython-*.so"):  # not the C libraries: programs may run
         stale.unlink()
     before = os.environ.get("MRC_CORE")
     os.environ["MRC_CORE"] = "python"

@@ -199,8 +199,11 @@ def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
     (tree.package / "wire" / "thing.py").write_text("size = 3\n")
     (tree.package / "wire" / "thing.pxd").write_text("cdef int length\n")
     tree.of_an_earlier_build.touch()
+    (library := tree.package / "capi" / "lib" / "lib_mrc.so").parent.mkdir(parents=True)
+    library.touch()
     tree.build()
-    assert list(tree.package.rglob("*.so")) == [tree.shared_object]
+    # A C library is no module: programs have it, and keep it.
+    assert sorted(tree.package.rglob("*.so")) == [tree.shared_object, library]
     tells = (
         "import mrc.endpoint.user as user; from mrc import CORE\n"
         "print(CORE, user.seen, user.__name__, user.__package__, user.__spec__.name, user.__file__)"

@@ -26,13 +26,14 @@ def _library() -> Path:
 
 @click.group()
 def capi() -> None:
-    """Build and run C programs over this endpoint, through libibverbs.
+    """Build and run C programs over this endpoint, through libibverbs or mrc.h.
 
     A program that only writes, with and without immediate, runs unchanged: its RC QPs become QPs of MRC.
 
     \b
     Examples:
       cc examples/write.c $(mrc capi pkg-config) -o write
+      cc examples/mrc_write.c $(mrc capi pkg-config) -o mrc_write
       eval "$(mrc capi env)"
       ibv_devinfo
       mrc lab exec h0 -- ./write 7001

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from c_programs import PROGRAMS, compiled, run_both, run_one, runs_programs
+from c_programs import EXAMPLES, PROGRAMS, compiled, run_both, run_one, runs_programs
 from loopback import Inside
 
 from mrc.capi.build import LIB, MRC_OTHER_NAME, MRC_SONAME, SONAME, SOURCE
@@ -20,6 +20,15 @@ def test_a_program_of_mrc_that_checks_by_itself(inside: Inside, tmp_path: Path, 
     """Each prints what it finds wrong and ends with 1 then: see the sources."""
     done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))
     assert (done.returncode, done.stdout) == (0, ""), done
+
+
+def test_the_example_of_mrc_h_writes_a_mebibyte_and_its_immediate(inside: Inside, tmp_path: Path) -> None:
+    program = str(compiled(EXAMPLES / "mrc_write.c", tmp_path))
+    done = run_both(inside, [program, "7001"], [program, "7001", "127.0.0.1"])
+    assert [each.returncode for each in done] == [0, 0], done
+    assert done[0].stdout == "wr_id 2: success\n1048576 bytes, immediate 0x1234, 0 wrong\n"
+    assert done[1].stdout == "wr_id 1: success\n"
+    assert done[0].stderr == done[1].stderr == ""
 
 
 def test_a_benchmark_over_ordinary_udp_is_exact(inside: Inside, tmp_path: Path) -> None:

@@ -121,12 +121,17 @@ def test_the_command_prints_what_a_shell_and_a_compiler_take(tmp_path: Path) -> 
     assert json.loads(run(main, ["capi", "path", "--json"]).stdout) == {"path": str(build.LIB)}
     flags = run(main, ["capi", "pkg-config"]).output
     exports = run(main, ["capi", "env"]).output
-    script = f'{exports}\ncc "{EXAMPLES}/write.c" {flags.strip()} -o "{tmp_path}/write"\necho "$LD_LIBRARY_PATH:$CPATH"'
+    # With the options; with the variables and the names that other vendors' libraries have.
+    script = f'''{exports}
+    cc "{EXAMPLES}/mrc_write.c" {flags.strip()} -o "{tmp_path}/write"
+    cc "{EXAMPLES}/mrc_write.c" -lmrc -l:libibverbs.so.1 -o "{tmp_path}/other"
+    echo "$LD_LIBRARY_PATH:$CPATH"'''
     done = subprocess.run(
         ["sh", "-c", script], env={"PATH": "/usr/bin:/bin", "CPATH": "/x"}, capture_output=True, text=True, check=True
     )
     assert done.stdout == f"{build.LIB}:{build.INCLUDE}:/x\n"
     assert (tmp_path / "write").exists()
+    assert (tmp_path / "other").exists()
 
 
 def test_where_there_is_no_library_the_command_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,11 @@ static void values(struct mrc_qp *other)
 		CHECK(init.protocol_version, MRC_PROTOCOL_VERSION_1), CHECK(init.cap.max_send_wr, 4), CHECK(init.send_ops_flags, 0);
 		CHECK(end(qp, IBV_QPS_RESET, NULL, 0), 0), told = told_of(qp);
 	}
+	/* A way that is refused leaves no hint behind. */
+	given.profile.ev_profile_id = 77;
+	CHECK(mrc_to_init(qp, &given, MRC_QP_HINT | MRC_QP_EV_PROFILE_ID), ENOENT), CHECK(told_of(qp).qp_hint == NULL, 1);
+	given.qp_hint = mrc_create_qp_hint(mrc, &(struct mrc_qp_hint_init_attr){.attr = {1, 1, 1, {0}}});
+	CHECK(mrc_to_init(qp, &given, MRC_QP_HINT | MRC_QP_EV_PROFILE_ID), ENOENT), CHECK(mrc_destroy_qp_hint(given.qp_hint), 0);
 	/* No hint is one too. */
 	given.qp_hint = hint;
 	CHECK(mrc_to_init(qp, &given, MRC_QP_HINT), 0), given.qp_hint = NULL;
