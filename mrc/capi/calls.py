@@ -26,6 +26,31 @@ class Call(IntEnum):
     ASYNC_EVENT = 12
     QUERY_MRC = 13
     QUERY_QP = 14
+    CONTROL = 15
+
+
+class Control(IntEnum):
+    """What Call.CONTROL asks, in its second word: a function of mrc_ctl.h."""
+
+    QUERY_DEVICE = 1
+    QUERY_PORT = 2
+    MODIFY_PORT = 3
+    QUERY_FORMAT = 4
+    MODIFY_FORMAT = 5
+    QUERY_EV = 6
+    MODIFY_EV = 7
+    QUERY_CC = 8
+    MODIFY_CC = 9
+
+
+class ControlWord(IntEnum):
+    """The words of Call.CONTROL."""
+
+    CONTEXT = 0
+    WHAT = 1
+    NUMBER = 2
+    ATTR = 3
+    MASK = 4
 
 
 class Mrc(IntEnum):

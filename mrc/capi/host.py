@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, Modify, Mrc
+from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, ControlWord, Modify, Mrc
 from mrc.capi.gids import Peers, gid_of
 from mrc.endpoint.config import PATH_MTUS
 from mrc.errors import MrcError
@@ -41,6 +41,9 @@ from mrc.verbs import (
     VerbsError,
 )
 from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES
+
+if TYPE_CHECKING:
+    from mrc.capi.control import CControl
 
 ADDRESSES_VARIABLE = "MRC_ADDRESSES"
 # A peer that has not heard that its last write arrived asks again: for so long a QP that is destroyed answers.
@@ -81,6 +84,7 @@ class Host:
         self._closing = ExitStack()
         self._device: NodeDevice | None = None
         self._peers: Peers | None = None
+        self._controls: CControl | None = None
         self._in_vain_until = 0  # ns: see _drain
         self._answers: dict[int, Callable[[Words], None]] = {
             Call.OPEN: self._open,
@@ -97,6 +101,7 @@ class Host:
             Call.ASYNC_EVENT: self._async_event,
             Call.QUERY_MRC: self._query_mrc,
             Call.QUERY_QP: self._query_qp,
+            Call.CONTROL: self._control,
         }
 
     def answer(self, what: int, words: Words) -> int:
@@ -170,6 +175,18 @@ class Host:
         words[Mrc.CAPS] = int(device.caps)
         words[Mrc.MOST_WIMM], words[Mrc.MOST_WIMM_DEST] = device.max_wimm, device.max_wimm_dest
         words[Mrc.MOST_MPR], words[Mrc.MPR_RESOLUTION] = device.max_mpr, device.mpr_resolution
+
+    def _control(self, words: Words) -> None:
+        context = self._found(words[ControlWord.CONTEXT], Context)
+        with self._lock:
+            if self._controls is None:
+                # Few programs are controllers, and the modules take long to import.
+                from mrc.capi.control import CControl
+                from mrc.control import Controller
+
+                self._controls = CControl(Controller(context.device))
+        number = words[ControlWord.NUMBER] & (1 << 64) - 1
+        self._controls.call(words[ControlWord.WHAT], number, words[ControlWord.ATTR], words[ControlWord.MASK])
 
     def _async_event(self, words: Words) -> None:
         # The library waits: what its completion queues have lost only it knows.

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from mrc.control.events import EvEventQueue, EvStateChange, PortChange, QpFailed
     from mrc.control.operations import EvProbe, OperationResult, PortStatusUpdate
     from mrc.control.states import ProfileState
+    from mrc.control.version import ApiVersion, ApiVersions, query_version
 
 __all__ = [
+    "ApiVersion",
+    "ApiVersions",
     "CcProfileAttr",
     "ControlCap",
     "ControlDeviceAttr",
@@ -52,6 +55,7 @@ __all__ = [
     "PortStatusUpdate",
     "ProfileState",
     "QpFailed",
+    "query_version",
 ]
 
 __getattr__ = lazy_names(
@@ -73,5 +77,6 @@ __getattr__ = lazy_names(
         "events": ("EvEventQueue", "EvStateChange", "PortChange", "QpFailed"),
         "operations": ("EvProbe", "OperationResult", "PortStatusUpdate"),
         "states": ("ProfileState",),
+        "version": ("ApiVersion", "ApiVersions", "query_version"),
     },
 )

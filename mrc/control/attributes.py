@@ -13,13 +13,16 @@ from mrc.control.states import ProfileState
 from mrc.endpoint.congestion import ControllerConfig, section_names
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
+from mrc.verbs.enums import ProtocolVersion
 from mrc.verbs.tables import Tabular
 from mrc.wire.entropy import EvField, EvMode
 
 MAX_PROFILES = 64
 MAX_EV_COUNT = 4096
+MAX_TOTAL_EV_COUNT = MAX_PROFILES * MAX_EV_COUNT
 MAX_FIELDS = 16
 MAX_BATCH = 1024
+MAX_VENDOR_CFG = 128  # bytes
 
 
 class EvFormatMask(IntFlag):
@@ -75,16 +78,20 @@ class ControlCap(IntFlag):
 class ControlDeviceAttr(Tabular):
     """What the controller can do with a device. Profiles of each kind are numbered 0 to max_..._profiles - 1.
 
-    `max_ev_count` EVs a profile, a multiple of `ev_count_alignment` (as many of each plane); `max_fields` fields of
-    together `max_width` bits; `max_batch` operations in one call; `port_mask` has bit N for port N, counted
-    from 1.
+    `protocol_version` has a bit for each version of MRC. A profile has at most `max_ev_count` EVs, a multiple of
+    `ev_count_alignment` (as many of each plane), all profiles together `max_total_ev_count`, of which `free_ev_count`
+    are left. `max_fields` fields have together `max_width` bits. `max_batch` operations go into one call. `port_mask`
+    has bit N for port N, counted from 1.
     """
 
     name: str
+    protocol_version: ProtocolVersion
     max_ev_format_profiles: int
     max_ev_profiles: int
     max_cc_profiles: int
     max_ev_count: int
+    max_total_ev_count: int
+    free_ev_count: int
     ev_count_alignment: int
     max_fields: int
     max_width: int
@@ -120,7 +127,10 @@ class PortControlAttr(Tabular):
 
 
 class ProfileAttr(Tabular):
-    """Attributes of a profile, for `modify` and from `query`; None: not given."""
+    """Attributes of a profile, for `modify` and from `query`; None: not given.
+
+    `vendor_cfg` is what `mrc_ctl.h` has for a vendor's own settings. There are none here: zeros alone are taken.
+    """
 
     __slots__ = ()
     state: ProfileState | None
@@ -134,7 +144,7 @@ class ProfileAttr(Tabular):
                 continue
             if not _RANGES[name](value):
                 raise ControlError(EINVAL, f"{name}={value!r} is out of its range")
-            if name != "state":
+            if name not in ("state", "vendor_cfg"):
                 chosen[name] = value
         return chosen
 
@@ -147,13 +157,16 @@ class EvFormatAttr(ProfileAttr):
     mode: EvMode | None = None
     fields: tuple[int, ...] | None = None
     srh: bool | None = None
+    vendor_cfg: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EvProfileAttr(ProfileAttr):
     """An EV profile.
 
-    `count` EVs over all planes, at least `min_active` of them usable; `fields` of a GENERATED profile; `event_mask`.
+    `count` EVs over all planes, at least `min_active` of them usable (0: all may go bad); `event_mask`. `fields` of a
+    GENERATED profile are those its EVs are drawn from. With `fields` the array of an EXPLICIT profile holds the bits of
+    their masks, and packets carry what these expand to; without them, an EV of the array is what packets carry.
     `active_count` and `evs` are ours: how many carry data at once, and all of an EXPLICIT array at once.
     """
 
@@ -166,11 +179,13 @@ class EvProfileAttr(ProfileAttr):
     event_mask: EvEventMask | None = None
     fields: tuple[EvField, ...] | None = None
     evs: tuple[int, ...] | None = None
+    vendor_cfg: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class CcProfileAttr(ProfileAttr):
-    """A congestion control profile: the algorithm by its name, and its configuration.
+    """A congestion control profile: the algorithm by its name, and its configuration. "none" turns congestion control
+    off; `mrc_ctl.h` has an algorithm that is NULL for that.
 
     A configuration is given and read by the name of its section too: `CcProfileAttr(nscc=NsccConfig())`, `attr.nscc`.
     """
@@ -178,12 +193,14 @@ class CcProfileAttr(ProfileAttr):
     state: ProfileState | None
     algorithm: str | None
     config: ControllerConfig | None
+    vendor_cfg: bytes | None
 
     def __init__(
         self,
         state: ProfileState | None = None,
         algorithm: str | None = None,
         config: ControllerConfig | None = None,
+        vendor_cfg: bytes | None = None,
         **section: ControllerConfig | None,
     ) -> None:
         given = {name: each for name, each in section.items() if each is not None}
@@ -196,6 +213,7 @@ class CcProfileAttr(ProfileAttr):
         object.__setattr__(self, "state", state)
         object.__setattr__(self, "algorithm", algorithm)
         object.__setattr__(self, "config", config)
+        object.__setattr__(self, "vendor_cfg", vendor_cfg)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and self.config is not None and self.config.section == name:
@@ -228,10 +246,11 @@ _RANGES = {
     "ev_mode": lambda value: isinstance(value, EvProfileMode),
     "format_id": lambda value: _within(value, 0, 0xFFFF),
     "count": lambda value: _within(value, 1, 1 << 32),
-    "min_active": lambda value: _within(value, 1, 1 << 32),
+    "min_active": lambda value: _within(value, 0, 1 << 32),
     "active_count": lambda value: _within(value, 1, 1 << 32),
     "event_mask": lambda value: isinstance(value, EvEventMask),
     "evs": lambda value: _tuple_of(value, int, 1 << 17) and all(0 <= each < 1 << 32 for each in value),
     "algorithm": lambda value: isinstance(value, str),
     "config": lambda value: isinstance(value, ControllerConfig),
+    "vendor_cfg": lambda value: isinstance(value, bytes) and len(value) <= MAX_VENDOR_CFG and not any(value),
 }

@@ -13,6 +13,7 @@ from mrc.control.attributes import (
     MAX_EV_COUNT,
     MAX_FIELDS,
     MAX_PROFILES,
+    MAX_TOTAL_EV_COUNT,
     USUAL_EV_EVENTS,
     CcProfileAttr,
     ControlCap,
@@ -33,6 +34,7 @@ from mrc.control.profiles import Profiles, profiles_of
 from mrc.endpoint.congestion import algorithm_names
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.verbs.device import Device
+from mrc.verbs.enums import ProtocolVersion
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.notifications import Notifications
 from mrc.verbs.tables import brief
@@ -80,10 +82,13 @@ class Controller:
         srh = bool(formats[0].attributes["srh"])
         return ControlDeviceAttr(
             name=self.device.name,
+            protocol_version=ProtocolVersion.MRC_1,
             max_ev_format_profiles=MAX_PROFILES,
             max_ev_profiles=MAX_PROFILES,
             max_cc_profiles=MAX_PROFILES,
             max_ev_count=MAX_EV_COUNT,
+            max_total_ev_count=MAX_TOTAL_EV_COUNT,
+            free_ev_count=MAX_TOTAL_EV_COUNT - profiles.ev_count,
             ev_count_alignment=profiles.planes,
             max_fields=MAX_FIELDS,
             max_width=EvFormat(mode, (), srh).limit,

@@ -132,6 +132,7 @@ class _Replacing:
             raise ControlError(EINVAL, f"a controller sets DENIED or GOOD, not {entry.state!r}")
         if type(new) is not int or not 0 <= new < 1 << 32:
             raise ControlError(EINVAL, f"an EV has 32 bits, new_ev is {new!r}")
+        self._profiles.on_the_wire(self._id, new)
         places = self._places(array, entry)
         for place in places:
             array[place] = new
@@ -168,18 +169,24 @@ def _members(profiles: Profiles, profile_id: int, peer: PeerNode | None) -> Iter
 
 
 def _holders(profiles: Profiles, profile_id: int, entry: EvOp) -> tuple[int, PeerNode | None, list[QueuePair]]:
-    """The EV, the peer, and the QPs that have it. Raises ControlError ENOENT when it is known that there is none."""
+    """The EV as packets carry it, the peer, and the QPs that have it.
+
+    Raises ControlError ENOENT when it is known that there is none.
+    """
     ev = entry.ev
     if type(ev) is not int or not 0 <= ev < 1 << 32:
         raise ControlError(EINVAL, f"an EV has 32 bits, ev is {ev!r}")
     peer = None if entry.peer is None else find_peer(profiles.endpoint, entry.peer)
     everybody = list(_members(profiles, profile_id, peer))
-    holders = [qp for qp, paths in everybody if paths.holds(ev)]
     slot = profiles.evs[profile_id]
     explicit = slot.attributes["ev_mode"] == EvProfileMode.EXPLICIT
+    if slot.attributes.get("fields") and explicit and ev not in slot.array:
+        raise ControlError(ENOENT, f"not in EV profile {profile_id}")
+    carried = profiles.on_the_wire(profile_id, ev)
+    holders = [qp for qp, paths in everybody if paths.holds(carried)]
     if not holders and ev not in slot.array and (explicit or everybody):
         raise ControlError(ENOENT, f"not in EV profile {profile_id}")
-    return ev, peer, holders
+    return carried, peer, holders
 
 
 def _modify_state(profiles: Profiles, profile_id: int, entry: EvOp) -> EvOpResult:
@@ -213,7 +220,10 @@ def entries(profiles: Profiles, profile_id: int, most: int) -> list[EvEntry]:
     needed = sum(len(paths.current()) for _, paths in members)
     if needed > most:
         raise ControlError(E2BIG, f"there are {needed} EVs, room for {most} was given", needed)
-    return [entry for qp, paths in members for entry in _of_qp(qp, paths)]
+    found = [entry for qp, paths in members for entry in _of_qp(qp, paths)]
+    if not profiles.evs[profile_id].attributes.get("fields"):
+        return found
+    return [replace(entry, ev=profiles.in_the_array(profile_id, entry.ev)) for entry in found]
 
 
 def _of_qp(qp: QueuePair, paths: PathSet) -> Iterator[EvEntry]:

@@ -89,7 +89,8 @@ def _ev(profiles: Profiles, profile_id: int, listed: object) -> None:
     attr = texts.ev_profile(listed)
     denied = texts.denied(listed)
     profiles.load_ev(profile_id, attr)
-    for ev in denied:
+    for named in denied:
+        ev = profiles.on_the_wire(profile_id, named)
         profiles.endpoint.online.deny(profile_id, ev, None)
         for qp in profiles.users_of_ev(profile_id):
             if qp.paths is not None and qp.paths.holds(ev) and qp.paths.state[qp.paths.index(ev)] != EvState.DENIED:

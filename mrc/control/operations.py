@@ -43,20 +43,27 @@ class PortStatusUpdate(Tabular):
     """Tell the peer at `destination` which ports are up: bit n of `mask` (32 bits) for the port of plane n, or for that
     of plane n - 1 where the wire profile's first_port_bit is 1.
 
-    Without a mask the peer gets the port states as they are. A mask holds until the next update to that peer.
+    Without a mask the peer gets the port states as they are. A mask holds until the next update to that peer. It
+    travels on EV `ev`, which may be denied and in no profile, and without one on any that is in use. `source`,
+    `port_num`, `format_id` and `dscp` are as in EvProbe.
     """
 
     req_id: int
     destination: str
     mask: int | None = None
+    ev: int | None = None
+    source: str | None = None
+    port_num: int | None = None
+    format_id: int | None = None
+    dscp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OperationResult(Tabular):
     """How one operation ended: `errno` 0, or ETIMEDOUT without an answer, or why it was never sent.
 
-    `reason` does not name the operation's own EV. Of an EV probe the port it left by, the round trip, and whether the
-    time the peer held it was taken off.
+    `reason` does not name the operation's own EV. `port_num` is the port that the answer arrived on. Of an EV probe
+    also the port it left by, the round trip, and whether the time the peer held it was taken off.
     """
 
     req_id: int
@@ -65,6 +72,7 @@ class OperationResult(Tabular):
     port_num: int | None = None
     rtt_ns: int | None = None
     service_time_taken_off: bool = False
+    left_by_port_num: int | None = None
 
 
 _MOST_KNOWN = 1 << 14  # EVs of a peer node that probes may make known
@@ -119,38 +127,44 @@ class Batch:
     def _probe(self, place: int, probe: EvProbe) -> None:
         endpoint = self._profiles.endpoint
         node = find_peer(endpoint, probe.destination)
-        number = self._number(node, probe)
-        path = node.paths[number]
-        if probe.port_num is not None and probe.port_num != path.port + 1:
-            raise ControlError(EINVAL, f"it leaves by port {path.port + 1}, not {probe.port_num}")
-        if probe.source is not None and probe.source != self._profiles.device.ports()[path.port].address:
-            raise ControlError(EINVAL, f"port {path.port + 1} is not at {probe.source}")
-        if not endpoint.port_is_up(path.port):
-            raise ControlError(EIO, f"port {path.port + 1} on plane {path.plane} is down")
+        number = self._number(node, probe, probe.ev)
 
         def answered(result: EvProbeResult) -> None:
-            if result.rtt_ns is None:
-                why = OperationResult(probe.req_id, ETIMEDOUT, "no answer", result.port + 1)
+            left_by = result.port + 1
+            if result.rtt_ns is None or result.response_port is None:
+                why = OperationResult(probe.req_id, ETIMEDOUT, "no answer", left_by_port_num=left_by)
             else:
                 taken_off = result.service_time_taken_off
-                why = OperationResult(probe.req_id, 0, "", result.port + 1, result.rtt_ns, taken_off)
+                why = OperationResult(probe.req_id, 0, "", result.response_port + 1, result.rtt_ns, taken_off, left_by)
             self._over(place, why)
 
         with arguments():
             endpoint.probe_ev(node, number, dscp=probe.dscp, on_result=answered)
 
-    def _number(self, node: PeerNode, probe: EvProbe) -> int:
-        """What the node calls this EV, which it gets to know if need be."""
-        fmt = self._profiles.format_of(probe.format_id or 0)
+    def _number(self, node: PeerNode, asked: Operation, ev: int) -> int:
+        """What the node calls the EV of an operation, whose port has to be up and the one that is named, if one is."""
+        number = self._known(node, asked, ev)
+        path = node.paths[number]
+        if asked.port_num is not None and asked.port_num != path.port + 1:
+            raise ControlError(EINVAL, f"it leaves by port {path.port + 1}, not {asked.port_num}")
+        if asked.source is not None and asked.source != self._profiles.device.ports()[path.port].address:
+            raise ControlError(EINVAL, f"port {path.port + 1} is not at {asked.source}")
+        if not self._profiles.endpoint.port_is_up(path.port):
+            raise ControlError(EIO, f"port {path.port + 1} on plane {path.plane} is down")
+        return number
+
+    def _known(self, node: PeerNode, asked: Operation, ev: int) -> int:
+        """What the node calls an EV, which it gets to know if need be."""
+        fmt = self._profiles.format_of(asked.format_id or 0)
         for number, path in enumerate(node.paths):
-            if path.ev == probe.ev:
+            if path.ev == ev:
                 return number
         if len(node.paths) >= _MOST_KNOWN:
             raise ControlError(E2BIG, f"{len(node.paths)} EVs towards {node.label} are known: no more", _MOST_KNOWN + 1)
         if node.paths_of is None:
             raise ControlError(ENOENT, f"none of the EVs towards {node.label}")
         try:
-            paths = node.paths_of(EvProfile(EvProfileMode.EXPLICIT, fmt, evs=(probe.ev,)))
+            paths = node.paths_of(EvProfile(EvProfileMode.EXPLICIT, fmt, evs=(ev,)))
         except (CallerError, PeerError) as error:
             raise ControlError(ENOENT, str(error)) from None
         return int(node.add_paths(paths)[0])
@@ -160,10 +174,15 @@ class Batch:
             raise ControlError(EINVAL, f"a port mask has 32 bits, got {update.mask:#x}")
         endpoint: Endpoint = self._profiles.endpoint
         node = find_peer(endpoint, update.destination)
+        number = None if update.ev is None else self._number(node, update, update.ev)
+        if number is None and (update.port_num, update.source) != (None, None):
+            raise ControlError(EINVAL, "port_num and source are those of an EV: name the EV")
 
-        def answered(was: bool) -> None:
-            result = OperationResult(update.req_id) if was else OperationResult(update.req_id, ETIMEDOUT, "no answer")
-            self._over(place, result)
+        def answered(arrived_on: int | None) -> None:
+            if arrived_on is None:
+                self._over(place, OperationResult(update.req_id, ETIMEDOUT, "no answer"))
+            else:
+                self._over(place, OperationResult(update.req_id, port_num=arrived_on + 1))
 
         with arguments():
-            endpoint.tell_port_status(node, update.mask, self._ends_at, answered)
+            endpoint.tell_port_status(node, update.mask, self._ends_at, answered, number=number, dscp=update.dscp)

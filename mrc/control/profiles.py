@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from errno import E2BIG, EBUSY, EINVAL, ENOENT, ENOTSUP, EPERM
 from typing import Any, Generic, TypeVar
 
+from mrc.control import explicit_evs
 from mrc.control.attributes import (
     ALL_EV_EVENTS,
     MAX_EV_COUNT,
@@ -22,7 +23,15 @@ from mrc.control.attributes import (
 )
 from mrc.control.errors import ControlError, arguments
 from mrc.control.states import ProfileState, check
-from mrc.endpoint.congestion import DEFAULT_ALGORITHM, Configured, algorithm_names, configured, factory_of, name_of
+from mrc.endpoint.congestion import (
+    DEFAULT_ALGORITHM,
+    Configured,
+    algorithm_names,
+    config_of,
+    configured,
+    factory_of,
+    name_of,
+)
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.formats import EvFormat
@@ -42,11 +51,13 @@ _EV_NEEDS = {
 }
 _EV_TAKES = {
     EvProfileMode.AUTO: set[str](),
-    EvProfileMode.EXPLICIT: {"count", "evs"},
+    EvProfileMode.EXPLICIT: {"count", "evs", "fields"},
     EvProfileMode.GENERATED: {"count", "fields"},
 }
 # What makes the EVs: it goes when the mode changes.
 _OF_A_MODE = ("count", "fields", "evs")
+# What a profile file may leave out.
+_USUAL = ("min_active", "event_mask")
 
 A = TypeVar("A", bound=ProfileAttr)
 T = TypeVar("T")
@@ -82,6 +93,11 @@ class Profiles:
     @property
     def planes(self) -> int:
         return len(self.device.ports())
+
+    @property
+    def ev_count(self) -> int:
+        """How many EVs all profiles have together. Those of an AUTO profile depend on the peer and do not count."""
+        return sum(slot.attributes.get("count", 0) for slot in self.evs.values())
 
     @property
     def counts(self) -> str:
@@ -141,7 +157,7 @@ class Profiles:
     def _check_format(self, attributes: dict[str, Any]) -> None:
         mode, widths, srh = attributes["mode"], attributes.get("fields", ()), attributes.get("srh", False)
         if mode != self.native:
-            raise ControlError(ENOTSUP, f"the network reads {self.native.name} EVs, not {mode.name}")
+            raise ControlError(EINVAL, f"the network reads {self.native.name} EVs, not {mode.name}")
         if not all(type(width) is int for width in widths):
             raise ControlError(EINVAL, "the fields of an EV format are widths in bits")
         if len(widths) > MAX_FIELDS:
@@ -163,14 +179,15 @@ class Profiles:
 
     # ------------------------------------------------------------------ EV profiles
 
-    def modify_ev(self, profile_id: int, attr: EvProfileAttr) -> None:
+    def modify_ev(self, profile_id: int, attr: EvProfileAttr, *, with_usual: bool = False) -> None:
+        """`with_usual`: what is needed on the way ONLINE and was never given is as usual, as with a profile file."""
         slot = self.slot(self.evs, "EV", profile_id)
         base = dict(slot.attributes)
         if attr.evs is not None:
             base.pop("count", None)
         if attr.ev_mode is not None and attr.ev_mode != base.get("ev_mode"):
             base = {name: value for name, value in base.items() if name not in _OF_A_MODE}
-        wanted, merged = _step("EV", profile_id, slot, attr, base)
+        wanted, merged = _step("EV", profile_id, slot, attr, base, _USUAL if with_usual else ())
         if slot.state == ONLINE and wanted == OFFLINE and (users := self.users_of_ev(profile_id)):
             raise ControlError(EBUSY, f"EV profile {profile_id} is used by {len(users)} QPs")
         if wanted != INIT:
@@ -242,8 +259,15 @@ class Profiles:
         given = attributes.get("fields", ())
         if not all(isinstance(each, EvField) for each in given):
             raise ControlError(EINVAL, "the fields of an EV profile are EvField objects")
-        if given and generated_count(given) < count:
+        if len(given) > MAX_FIELDS:
+            raise ControlError(E2BIG, f"{len(given)} fields, at most {MAX_FIELDS} are possible", len(given))
+        if mode == EvProfileMode.GENERATED and generated_count(given) < count:
             raise ControlError(E2BIG, f"the fields allow {generated_count(given)} EVs of {count}", count)
+        if given and mode == EvProfileMode.EXPLICIT:
+            with arguments():
+                self.format_of(attributes["format_id"]).fit(given)
+            for ev in evs or ():
+                self._on_the_wire(ev, attributes)
 
     def ev_profile(self, attributes: dict[str, Any], array: Sequence[int | None], *, whole: bool = False) -> EvProfile:
         """What QPs work with. Raises ControlError EINVAL; with `whole` for an array not populated in all its entries,
@@ -252,7 +276,8 @@ class Profiles:
         if whole and mode == EvProfileMode.EXPLICIT and None in array:
             raise ControlError(EINVAL, f"{array.count(None)} of {len(array)} entries of the array are not populated")
         # An EV that is there several times is one path all the same.
-        evs = tuple(dict.fromkeys(ev for ev in array if ev is not None)) if mode == EvProfileMode.EXPLICIT else ()
+        named = [self._on_the_wire(ev, attributes) for ev in array if ev is not None]
+        evs = tuple(dict.fromkeys(named)) if mode == EvProfileMode.EXPLICIT else ()
         least = attributes.get("min_active")
         with arguments():
             return EvProfile(
@@ -264,6 +289,20 @@ class Profiles:
                 evs=evs,
                 fields=attributes.get("fields", ()) if mode == EvProfileMode.GENERATED else (),
             )
+
+    def _on_the_wire(self, ev: int, attributes: dict[str, Any]) -> int:
+        return explicit_evs.on_the_wire(ev, attributes, self.format_of(attributes["format_id"]))
+
+    def on_the_wire(self, profile_id: int, ev: int) -> int:
+        """The EV that packets carry for one that the controller names. Raises ControlError EINVAL."""
+        return self._on_the_wire(ev, self.evs[profile_id].attributes)
+
+    def in_the_array(self, profile_id: int, ev: int) -> int:
+        """What the controller calls an EV that packets carry."""
+        slot = self.evs.get(profile_id)
+        if slot is None or not slot.attributes.get("fields"):
+            return ev
+        return explicit_evs.in_the_array(ev, slot.attributes, slot.array, self.format_of(slot.attributes["format_id"]))
 
     def _commit_ev(
         self, profile_id: int, attributes: dict[str, Any], array: list[int | None], *, whole: bool = False
@@ -323,12 +362,15 @@ class Profiles:
 
     # ------------------------------------------------------------------ CC profiles
 
-    def modify_cc(self, profile_id: int, attr: CcProfileAttr) -> None:
+    def modify_cc(self, profile_id: int, attr: CcProfileAttr, *, with_usual: bool = False) -> None:
+        """`with_usual`: without a configuration it goes ONLINE with the algorithm's default one."""
         slot = self.slot(self.ccs, "CC", profile_id)
         wanted, merged = _step("CC", profile_id, slot, attr)
         self._check_cc_free(profile_id, slot)
         if wanted != INIT:
             self._check_cc(merged)
+        if wanted == ONLINE and not with_usual and _lacks_config(merged):
+            raise ControlError(EINVAL, "CC profile, OFFLINE to ONLINE: needs config")
         self._commit_cc(profile_id, wanted, merged)
 
     def load_cc(self, profile_id: int, attr: CcProfileAttr) -> None:
@@ -362,13 +404,22 @@ class Profiles:
         self.ccs[profile_id] = Slot(wanted, attributes)
 
 
+def _lacks_config(attributes: dict[str, Any]) -> bool:
+    return "config" not in attributes and config_of(attributes["algorithm"]) is not None
+
+
 def _step(
-    kind: str, profile_id: int, slot: Slot[A], attr: A, base: dict[str, Any] | None = None
+    kind: str,
+    profile_id: int,
+    slot: Slot[A],
+    attr: A,
+    base: dict[str, Any] | None = None,
+    assumed: Sequence[str] = (),
 ) -> tuple[ProfileState, dict[str, Any]]:
-    """Where it is to go, and its attributes there. Raises ControlError."""
+    """Where it is to go, and its attributes there; those `assumed` need not be given. Raises ControlError."""
     given = attr.given()
     wanted = slot.state if attr.state is None else attr.state
-    check(kind, slot.state, wanted, given, slot.attributes)
+    check(kind, slot.state, wanted, given, [*slot.attributes, *assumed])
     if profile_id == DEFAULT_PROFILE and wanted != ONLINE:
         raise ControlError(EPERM, f"{kind} profile 0 is the default one: it stays ONLINE")
     if wanted == INIT:

@@ -183,7 +183,8 @@ def _operation_json(operation: Operation, result: OperationResult) -> dict[str, 
         rtt_us = None if result.rtt_ns is None else round(result.rtt_ns / 1e3, 3)
         answer |= {
             "ev": operation.ev,
-            "port_num": result.port_num,
+            "port_num": result.left_by_port_num,
+            "response_port_num": result.port_num,
             "rtt_us": rtt_us,
             "service_time_taken_off": result.service_time_taken_off,
         }
@@ -285,9 +286,11 @@ def _profile_go(service: Service, request: requests.ProfileGo) -> Any:
     if kind == "ev_formats":
         controller.modify_ev_format(profile_id, EvFormatAttr(state=state))
     elif kind == "ev_profiles":
-        controller.modify_ev_profile(profile_id, EvProfileAttr(state=state))
+        ev = EvProfileAttr(state=state)
+        profiles.change(lambda: profiles.modify_ev(profile_id, ev, with_usual=True), or_alone=True)
     else:
-        controller.modify_cc_profile(profile_id, CcProfileAttr(state=state))
+        cc = CcProfileAttr(state=state)
+        profiles.change(lambda: profiles.modify_cc(profile_id, cc, with_usual=True), or_alone=True)
     return {"kind": kind, "profile": profile_id, "state": state.name.lower()}
 
 

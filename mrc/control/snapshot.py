@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mrc.control import texts
 from mrc.control.peers import addresses
 from mrc.control.profiles import Profiles
+from mrc.endpoint.congestion import NO_WINDOW
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.paths.path_set import PathSet
@@ -71,7 +72,7 @@ def _qp(qp: QueuePair) -> dict[str, Any]:
         "requests_received": counters.requests_received,
         "bytes_placed": counters.bytes_placed,
         "outstanding_packets": qp.outstanding,
-        "cwnd_bytes": controller.cwnd if controller is not None else None,
+        "cwnd_bytes": controller.cwnd if controller is not None and controller.cwnd < NO_WINDOW else None,
         "inflight_bytes": controller.inflight if controller is not None else None,
         "controller": dict(controller.shown()) if controller is not None else {},
         "srtt_us": _us(rtt.srtt) if rtt is not None else None,

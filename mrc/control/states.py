@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from errno import EINVAL, ENOTSUP
+from errno import EINVAL
 
 from mrc.control.errors import ControlError
 
@@ -49,7 +49,13 @@ def _table(offline: str, online: str, attributes: str, changeable_online: str = 
 _EV = "ev_mode format_id count min_active active_count event_mask fields evs"
 
 EV_FORMAT: Table = _table(offline="mode", online="fields", attributes="mode fields srh")
-EV_PROFILE: Table = _table(offline="ev_mode format_id", online="", attributes=_EV, changeable_online=_EV)
+# Online an EV's mode, format, count and least number stay: what may change are its events and which EVs it has.
+EV_PROFILE: Table = _table(
+    offline="ev_mode format_id",
+    online="min_active event_mask",
+    attributes=_EV,
+    changeable_online="event_mask fields evs",
+)
 CC_PROFILE: Table = _table(offline="algorithm", online="", attributes="algorithm config")
 TABLES = {"EV format": EV_FORMAT, "EV": EV_PROFILE, "CC": CC_PROFILE}
 
@@ -57,15 +63,13 @@ TABLES = {"EV format": EV_FORMAT, "EV": EV_PROFILE, "CC": CC_PROFILE}
 def check(kind: str, current: ProfileState, wanted: ProfileState, given: Iterable[str], known: Iterable[str]) -> None:
     """Whether a profile of this kind may go there with the attributes `given`, where `known` were given before.
 
-    Raises ControlError EINVAL for a way that does not exist and for attributes missing or foreign to it; ENOTSUP for
-    changes to a profile that is ONLINE, where its kind cannot be changed then.
+    Raises ControlError EINVAL for a way that does not exist, for attributes missing or foreign to it, and for changes
+    to a profile that is ONLINE, where its kind cannot be changed then.
     """
     row = TABLES[kind].get((current, wanted))
     if row is None:
         if current == wanted == ONLINE:
-            raise ControlError(
-                ENOTSUP, f"an {kind} profile cannot be changed while it is ONLINE: take it OFFLINE first"
-            )
+            raise ControlError(EINVAL, f"an {kind} profile cannot be changed while it is ONLINE: take it OFFLINE first")
         ways = ", ".join(state.name for state in ProfileState if (current, state) in TABLES[kind])
         raise ControlError(EINVAL, f"an {kind} profile in {current.name} cannot go to {wanted.name}; from here: {ways}")
     names = frozenset(given)

@@ -88,10 +88,10 @@ class PathConfig:
     skip_at_least_ns: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("active_count", "ev_min_active"):
+        for name, least in (("active_count", 1), ("ev_min_active", 0)):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise CallerError(f"{name} must be at least 1, got {value}")
+            if value is not None and value < least:
+                raise CallerError(f"{name} must be at least {least}, got {value}")
         if self.first_probe_path_timers < 0:
             raise CallerError(f"first_probe_path_timers cannot be negative, got {self.first_probe_path_timers}")
         if not 0 <= self.skip_at_least_ns <= SECOND:

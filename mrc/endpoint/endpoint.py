@@ -19,7 +19,7 @@ from mrc.endpoint.datapath.packet_checks import PacketChecks
 from mrc.endpoint.events import Event, local_port, peer_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
-from mrc.endpoint.node.operations import EndpointOperations, OnAnswered, OnResult
+from mrc.endpoint.node.operations import NEVER, EndpointOperations, OnAnswered, OnResult
 from mrc.endpoint.node.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.node_parts import NodeParts
 from mrc.endpoint.parts.deadlines import FOREVER
@@ -234,18 +234,28 @@ class Endpoint:
         `on_result` is called once: with the RTT, or without one when no answer came in time. Raises CallerError for
         an unknown EV or codepoint, and when too many requests are out.
         """
-        dscp = self.config.wire.dscp_control if dscp is None else dscp
-        if not 0 <= dscp <= 63:
-            raise CallerError(f"a DSCP is 0..63, got {dscp}")
+        dscp = self.config.wire.dscp_control if dscp is None else _dscp(dscp)
         return self._operations.probe_ev(node, number, dscp << 2, on_result)
 
-    def tell_port_status(self, node: PeerNode, mask: int | None, ends_at: int, on_answered: OnAnswered) -> None:
+    def tell_port_status(
+        self,
+        node: PeerNode,
+        mask: int | None,
+        ends_at: int,
+        on_answered: OnAnswered,
+        *,
+        number: int | None = None,
+        dscp: int | None = None,
+    ) -> None:
         """Send a peer node a port status update with this mask (32 bit; None: the ports that are up), for a controller.
 
-        It goes out at the next `transmit`, again and again until answered or until `ends_at` (ns); `on_answered` is
-        called once with whether it was. Raises CallerError when too many requests are out.
+        It goes out at the next `transmit`, again and again until answered or until `ends_at` (ns), on EV `number` of
+        the node with the codepoint `dscp` (None: one that is drawn; the control class). `on_answered` is called once,
+        with the local port of the answer, None without one. Raises CallerError as `probe_ev`.
         """
-        self._operations.tell_port_status(node, mask, ends_at, on_answered)
+        dscp = self.config.wire.dscp_control if dscp is None else _dscp(dscp)
+        place = NEVER if number is None else number
+        self._operations.tell_port_status(node, mask, ends_at, on_answered, number=place, traffic_class=dscp << 2)
 
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`: give it its turn at the next `transmit`. One that was destroyed has none."""
@@ -439,3 +449,10 @@ class Endpoint:
         self._operations.on_timer(now)
         self.datapath.on_timer(now)
         self.hand_over()
+
+
+def _dscp(given: int) -> int:
+    """Raises CallerError for one out of range."""
+    if not 0 <= given <= 63:
+        raise CallerError(f"a DSCP is 0..63, got {given}")
+    return given

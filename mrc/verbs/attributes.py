@@ -122,7 +122,7 @@ class QPAttr(Tabular):
     | max_wimm, mpr | what the peer granted, or less | as above |
     | linear_retries | retries one timeout apart | 0..7 |
     | exponential_retries | after those, each after twice the time; 25: for ever | 0..25 |
-    | timeout | t: local ACK timeout of 1.024 us x 2^t | 1..24 |
+    | timeout | t: local ACK timeout of 1.024 us x 2^t; 0: no timeout ends the QP | 0..24 |
     """
 
     qp_state: QPState | None = None
@@ -205,5 +205,5 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     "mpr": _within(1, MAX_MPR),
     "linear_retries": _within(0, 7),
     "exponential_retries": _within(0, EXPONENTIAL_RETRIES_FOREVER),
-    "timeout": _within(1, 24),
+    "timeout": _within(0, 24),
 }

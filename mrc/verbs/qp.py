@@ -35,6 +35,9 @@ from mrc.verbs.tables import brief, table
 from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES, check_attributes
 from mrc.verbs.work import MAX_SGE, NO_FLAGS, WC, RecvWR, SendWR
 
+# `timeout` of a QP that no timeout ends.
+NO_TIMEOUT = 0
+
 # What post_send and post_recv do in each state: the others refuse.
 MAY_POST_SEND = frozenset({QPState.RTS, QPState.ERROR})
 MAY_POST_RECV = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR})
@@ -254,7 +257,10 @@ class QP:
         tuning, context = self.context.tuning, self.context
         changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
         changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
-        if attributes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
+        if attributes.get("timeout") == NO_TIMEOUT:
+            # The requestor still asks for what is missing, as often as usual, and never gives up.
+            changes |= {"timeout": tuning.timeout, "exponential_retries": EXPONENTIAL_RETRIES_FOREVER}
+        if changes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
             # The attribute says for ever, so a limit on timeouts in a row in the tuning does not apply. With this value
             # timeouts alone double the next timeout: trimmed packets do not.
             changes["timeout_retries"] = MAX_TIMEOUT_RETRIES

@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_BLOCK",
     "address_text",
     "container",
+    "ev_of_address",
     "ev_of_path",
     "host_usid",
     "leaf_usid",
@@ -162,6 +163,22 @@ def path_of_ev(ev: int) -> tuple[int, int]:
         if number >= limit:
             raise CallerError(f"EV {ev:#010x} names {name} {number} in {_EV_FORM}: it must be 0..{limit - 1}")
     return plane, uplink
+
+
+def ev_of_address(address: int) -> int:
+    """The EV of the path that an outer address names by its first two uSIDs: a leaf, then a spine of the same plane.
+
+    What comes after them, the way down to the host, depends on the peer and is not looked at. Raises CallerError for an
+    address that begins otherwise.
+
+    >>> hex(ev_of_address(container(DEFAULT_BLOCK, (leaf_usid(1, 0), spine_usid(1, 3)))))
+    '0x1000003'
+    """
+    leaf, spine = (address >> 128 - BLOCK_BITS - USID_BITS * place & 0xFFFF for place in (1, 2))
+    plane = spine >> 8 & 0xF
+    if leaf & 0xF000 != LEAF_NIBBLE or spine & 0xF000 != SPINE_NIBBLE or leaf >> 8 & 0xF != plane:
+        raise CallerError(f"{address_text(address)} does not lead over a leaf and a spine of one plane")
+    return ev_of_path(plane, spine & 0xFF)
 
 
 def address_text(address: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mrc.control import ControlError, Controller
+from mrc.control import ControlError, Controller, EvEventMask
 from mrc.endpoint.config import EndpointConfig, PathConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.tracing import Tracer
@@ -20,6 +20,8 @@ from mrc.sim.device import SimDevice
 from mrc.verbs import QP, AccessFlag, Context, QPCap, SendWR, WCStatus, connect, describe
 
 MILLISECOND = 1_000_000
+# What an EV profile needs to go ONLINE, besides its EVs.
+READY = {"min_active": 1, "event_mask": EvEventMask.GOOD | EvEventMask.ASSUMED_BAD | EvEventMask.DENIED}
 TUNING = QpConfig(paths=PathConfig(ev_min_active=1))
 
 

@@ -7,10 +7,11 @@ import errno
 from typing import Any
 
 import pytest
-from control_pair import ControlPair, refused
+from control_pair import MILLISECOND, ControlPair, refused
 
 from mrc.control import CcProfileAttr, ProfileState
-from mrc.endpoint.congestion import FixedWindow, Nscc, NsccConfig
+from mrc.control.snapshot import snapshot
+from mrc.endpoint.congestion import ControllerConfig, FixedWindow, FixedWindowConfig, Nscc, NsccConfig, Unlimited
 
 INIT, OFFLINE, ONLINE = ProfileState.INIT, ProfileState.OFFLINE, ProfileState.ONLINE
 
@@ -34,9 +35,40 @@ def test_another_algorithm() -> None:
     """MRC-CTL-17."""
     pair = ControlPair()
     pair.controller.modify_cc_profile(1, CcProfileAttr(OFFLINE, "fixed"))
-    pair.controller.modify_cc_profile(1, CcProfileAttr(ONLINE))
+    with refused(errno.EINVAL, "needs config"):
+        pair.controller.modify_cc_profile(1, CcProfileAttr(ONLINE))
+    pair.controller.modify_cc_profile(1, CcProfileAttr(ONLINE, fixed=FixedWindowConfig()))
     left, _ = pair.connect(cc_profile_id=1)
     assert isinstance(left.figures.controller, FixedWindow)
+
+
+def test_congestion_control_is_turned_off() -> None:
+    """Without a single acknowledgement the sender goes on, where a window holds it back. MRC-CTL-17."""
+    sent = {}
+    configs: dict[str, ControllerConfig | None] = {"none": None, "fixed": FixedWindowConfig(window_packets=8)}
+    for algorithm, config in configs.items():
+        pair = ControlPair(rate_bps=1_000_000_000)
+        pair.controller.modify_cc_profile(1, CcProfileAttr(OFFLINE, algorithm))
+        pair.controller.modify_cc_profile(1, CcProfileAttr(ONLINE, config=config))
+        assert pair.controller.query_cc_profile(1) == CcProfileAttr(ONLINE, algorithm, config)
+        left, _ = pair.connect(cc_profile_id=1)
+        for spine in range(4):
+            for plane in (0, 1):
+                pair.fabric.cut(f"p{plane}s{spine}")
+        pair.post(left)
+        pair.run(MILLISECOND // 4)
+        sent[algorithm] = sum(pair.sent()["h0"].values())
+        assert isinstance(left.figures.controller, Unlimited) == (algorithm == "none")
+        shown = snapshot(pair.controller.profiles, pair.controller, 1)["qps"][0]
+        assert (shown["cwnd_bytes"] is None) == (algorithm == "none")
+        for spine in range(4):
+            for plane in (0, 1):
+                pair.fabric.heal(f"p{plane}s{spine}")
+        pair.finish()
+        assert left.figures.controller is not None
+        assert left.figures.controller.inflight == 0
+    assert sent["fixed"] == 8
+    assert sent["none"] > 32  # as many as the links of 1 Gbit/s carry
 
 
 @pytest.mark.parametrize(

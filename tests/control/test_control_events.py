@@ -86,7 +86,7 @@ def test_the_mask_of_a_profile_selects() -> None:
     mask = EvEventMask.GOOD | EvEventMask.ASSUMED_BAD
     attr = EvProfileAttr(ProfileState.OFFLINE, EvProfileMode.EXPLICIT, 0, event_mask=mask, evs=evs)
     pair.controller.modify_ev_profile(1, attr)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ProfileState.ONLINE))
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ProfileState.ONLINE, min_active=1))
     pair.connect(ev_profile_id=1)
     with pair.controller.ev_events(mask=EVERY) as events:
         for state in (EvState.DENIED, EvState.GOOD):

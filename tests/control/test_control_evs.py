@@ -7,9 +7,10 @@ import errno
 from typing import Any
 
 import pytest
-from control_pair import MILLISECOND, ControlPair, refused, spine_ev
+from control_pair import MILLISECOND, READY, ControlPair, refused, spine_ev
 
 from mrc.control import EvEventMask, EvFormatAttr, EvOp, EvOpKind, EvProfileAttr, ProfileState
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
 from mrc.trace.vocabulary import EV_TOTALS, EventType
@@ -50,10 +51,10 @@ def test_an_explicit_array_is_filled_before_it_goes_online() -> None:
     assert controller.query_ev_array(1) == [None] * 4
     fill(pair, spine_ev(0, 0), spine_ev(0, 2), spine_ev(1, 1))
     with refused(errno.EINVAL, "1 of 4 entries of the array are not populated"):
-        controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+        controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     assert controller.query_ev_profile(1).state == OFFLINE
     assert controller.ev_operations(1, [EvOp(REPLACE, index=3, new_ev=spine_ev(1, 3))])[0].errno == 0
-    controller.modify_ev_profile(1, EvProfileAttr(ONLINE, min_active=2))
+    controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY | {"min_active": 2}))
     left, _ = pair.connect(ev_profile_id=1)
     pair.sent()
     pair.write(left)
@@ -84,7 +85,7 @@ def test_fields_of_a_generated_profile() -> None:
     attr = EvProfileAttr(OFFLINE, EvProfileMode.GENERATED, 0, 4, fields=fields)
     controller.modify_ev_profile(1, attr)
     assert controller.query_ev_profile(1).fields == fields
-    controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     left, _ = pair.connect(ev_profile_id=1)
     pair.sent()
     pair.write(left)
@@ -129,8 +130,8 @@ def test_an_ev_profile_that_cannot_be(attributes: dict[str, Any], number: int, s
 @pytest.mark.parametrize(
     ("attributes", "number", "says", "needed"),
     [
-        ({"mode": EvMode.UDP}, errno.ENOTSUP, "reads SRV6 EVs, not UDP", None),
-        ({"mode": EvMode.STEV, "fields": (8,)}, errno.ENOTSUP, "not STEV", None),
+        ({"mode": EvMode.UDP}, errno.EINVAL, "reads SRV6 EVs, not UDP", None),
+        ({"mode": EvMode.STEV, "fields": (8,)}, errno.EINVAL, "not STEV", None),
         ({"mode": EvMode.SRV6, "fields": (64, 65)}, errno.E2BIG, "129 bits, there are 128", 129),
         ({"mode": EvMode.SRV6, "fields": (1,) * 17}, errno.E2BIG, "at most 16", 17),
         ({"mode": EvMode.SRV6, "fields": (0,)}, errno.EINVAL, "at least 1 bit", None),
@@ -333,7 +334,7 @@ def test_an_ev_is_replaced_under_a_write() -> None:
     a, b, c = spine_ev(0, 0), spine_ev(1, 0), spine_ev(0, 3)
     explicit(pair, 2, min_active=1)
     fill(pair, a, b)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     left, _ = pair.connect(ev_profile_id=1)
     pair.post(left)
     pair.run(1 * MILLISECOND)
@@ -350,7 +351,7 @@ def test_an_ev_that_leads_nowhere_replaces_nothing() -> None:
     a, b = spine_ev(0, 0), spine_ev(1, 0)
     explicit(pair, 2)
     fill(pair, a, b)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     pair.connect(ev_profile_id=1)
     (result,) = pair.controller.ev_operations(1, [EvOp(REPLACE, ev=a, new_ev=spine_ev(0, 4))])
     assert result.errno == errno.EINVAL
@@ -359,20 +360,19 @@ def test_an_ev_that_leads_nowhere_replaces_nothing() -> None:
 
 
 def test_four_evs_a_plane_become_eight_under_a_write() -> None:
-    """Modify-online: a larger count, and the new entries populated. MRC-CTL-35, MRC-CTL-04."""
+    """Modify-online: copies in a larger array become other EVs; its count stays. MRC-CTL-35, MRC-CTL-04."""
     pair = ControlPair(spines=8, rate_bps=1_000_000_000)
     four = [spine_ev(plane, spine) for plane in (0, 1) for spine in range(4)]
     eight = [spine_ev(plane, spine) for plane in (0, 1) for spine in range(8)]
-    explicit(pair, 8, min_active=2)
-    fill(pair, *four)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    explicit(pair, 16, min_active=2)
+    fill(pair, *four, *four)
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     left, _ = pair.connect(ev_profile_id=1)
     pair.post(left)
     pair.run(1 * MILLISECOND)
     assert set(pair.sent()["h0"]) == set(four)
-    # As many of each plane: one more than was asked for.
-    pair.controller.modify_ev_profile(1, EvProfileAttr(count=15))
-    assert pair.controller.query_ev_profile(1).count == len(pair.controller.query_ev_array(1)) == 16
+    with refused(errno.EINVAL, "does not take count"):
+        pair.controller.modify_ev_profile(1, EvProfileAttr(count=18))
     more = [ev for ev in eight if ev not in four]
     batch = [EvOp(REPLACE, index=8 + place, new_ev=ev) for place, ev in enumerate(more)]
     assert all(not result.errno for result in pair.controller.ev_operations(1, batch))
@@ -390,7 +390,7 @@ def test_qps_move_from_one_profile_to_another() -> None:
     pair.controller.modify_ev_profile(1, EvProfileAttr(OFFLINE, EvProfileMode.EXPLICIT, 0, min_active=1, evs=two))
     with refused(errno.EINVAL, "not ONLINE"):
         pair.controller.move_qps(0, 1)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     pair.post(left)
     pair.run(1 * MILLISECOND)
     pair.sent()
@@ -407,7 +407,7 @@ def test_what_is_lost_on_an_ev_that_was_replaced_is_sent_again() -> None:
     a, b, c = spine_ev(0, 0), spine_ev(1, 0), spine_ev(0, 1)
     explicit(pair, 2, min_active=1)
     fill(pair, a, b)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     left, _ = pair.connect(ev_profile_id=1)
     pair.post(left)
     pair.run(1 * MILLISECOND)
@@ -417,6 +417,25 @@ def test_what_is_lost_on_an_ev_that_was_replaced_is_sent_again() -> None:
     pair.finish()
     assert set(pair.sent()["h0"]) == {b, c}
     assert left.figures.counters.retransmitted_packets > 0
+
+
+def test_all_evs_may_go_bad_where_none_has_to_stay() -> None:
+    """min_active 0: both are ASSUMED_BAD while their links are down, and the write ends once they are back."""
+    pair = ControlPair(rate_bps=1_000_000_000, tuning=QpConfig())
+    a, b = spine_ev(0, 0), spine_ev(1, 0)
+    explicit(pair, 2, min_active=0)
+    fill(pair, a, b)
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, event_mask=EvEventMask.GOOD | EvEventMask.ASSUMED_BAD))
+    assert pair.controller.query_ev_profile(1).min_active == 0
+    left, _ = pair.connect(ev_profile_id=1)
+    pair.post(left)
+    pair.run(1 * MILLISECOND)
+    pair.fabric.cut("p0s0", "p1s0")
+    pair.run(40 * MILLISECOND)
+    states = pair.controller.ev_operations(1, [EvOp(QUERY, ev=a), EvOp(QUERY, ev=b)])
+    assert [each.state for each in states] == [EvState.ASSUMED_BAD] * 2
+    pair.fabric.heal("p0s0", "p1s0")
+    pair.finish()
 
 
 def test_event_mask_and_state_are_queried() -> None:
@@ -460,7 +479,7 @@ def test_a_trace_tells_of_the_evs_that_came_later_too() -> None:
     a, b, c = spine_ev(0, 0), spine_ev(1, 0), spine_ev(0, 3)
     explicit(pair, 2, min_active=1)
     fill(pair, a, b)
-    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE))
+    pair.controller.modify_ev_profile(1, EvProfileAttr(ONLINE, **READY))
     left, _ = pair.connect(ev_profile_id=1)
     pair.write(left, 1 << 18)
     pair.controller.ev_operations(1, [EvOp(REPLACE, ev=a, new_ev=c)])

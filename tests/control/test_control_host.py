@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from control_pair import READY
 from loopback import Inside, needs_root, own_loopback
 
 from mrc.control import (
@@ -28,6 +29,7 @@ from mrc.control import (
     PortAdmin,
     ProfileState,
 )
+from mrc.endpoint.congestion import FixedWindowConfig
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
 from mrc.net.control.host_device import HostDevice
@@ -125,9 +127,9 @@ def _bring_online(controller: Controller, number: int, evs: tuple[int, ...] = EV
     )
     batch = [EvOp(EvOpKind.REPLACE, index=place, new_ev=ev) for place, ev in enumerate(evs)]
     assert not any(result.errno for result in controller.ev_operations(number, batch))
-    controller.modify_ev_profile(number, EvProfileAttr(ONLINE))
+    controller.modify_ev_profile(number, EvProfileAttr(ONLINE, **READY))
     controller.modify_cc_profile(number, CcProfileAttr(OFFLINE, algorithm="fixed"))
-    controller.modify_cc_profile(number, CcProfileAttr(ONLINE))
+    controller.modify_cc_profile(number, CcProfileAttr(ONLINE, fixed=FixedWindowConfig()))
 
 
 def _uses(evs: tuple[int, ...] = EVS) -> str:

@@ -101,7 +101,7 @@ def test_a_batch_of_probes_waits_for_all_its_answers() -> None:
     assert pair.sent()["h0"] == dict.fromkeys(ALL, 1) | {spine_ev(1, 0): 2}
     assert [result.req_id for result in results] == [*range(100, 108), 0xFFFF]
     for probe, result in zip(batch, results, strict=True):
-        assert (result.errno, result.port_num) == (0, (probe.ev >> 24) + 1)
+        assert (result.errno, result.left_by_port_num) == (0, (probe.ev >> 24) + 1)
         assert result.rtt_ns is not None
         # Eight links of 1 us, and some 100 ns for the bits of each of the two packets on each link.
         assert 8_000 <= result.rtt_ns <= 25_000
@@ -117,8 +117,52 @@ def test_a_probe_goes_wherever_it_is_told() -> None:
     pair.run(100 * MILLISECOND)
     pair.sent()
     (result,) = pair.controller.operate([EvProbe(1, "h1", victim)])
-    assert (result.errno, result.port_num) == (0, 1)
+    assert (result.errno, result.left_by_port_num) == (0, 1)
     assert pair.sent()["h0"] == {victim: 1}
+
+
+def test_the_port_of_a_response_is_the_one_it_was_received_on() -> None:
+    """Probes of both planes, whose answers the peer sends over plane 1 alone. MRC-CTL-22, MRC-CTL-23."""
+    pair = ControlPair()
+    pair.connect()
+    pair.far_controller.modify_port(1, PortAdmin.DOWN)
+    pair.run(100 * MILLISECOND)
+    results = pair.controller.operate([EvProbe(plane, "h1", spine_ev(plane, 0)) for plane in (0, 1)])
+    assert [result.left_by_port_num for result in results] == [1, 2]
+    assert [result.port_num for result in results] == [2, 2]
+    (update,) = pair.controller.operate([PortStatusUpdate(7, "h1", 0b11)])
+    assert (update.errno, update.port_num) == (0, 2)
+    pair.fabric.cut("p0s1")
+    (lost,) = pair.controller.operate([EvProbe(3, "h1", spine_ev(0, 1))])
+    assert (lost.errno, lost.port_num, lost.left_by_port_num) == (errno.ETIMEDOUT, None, 1)
+
+
+def test_a_port_status_update_travels_on_the_ev_and_in_the_class_it_names() -> None:
+    """Also on one that is DENIED. MRC-CTL-23, MRC-CTL-34."""
+    pair = ControlPair()
+    pair.connect()
+    pair.run(100 * MILLISECOND)
+    classes: list[int] = []
+    pair.fabric.observers.append(
+        lambda now, host, data: classes.append(data[0] << 4 & 0xF0 | data[1] >> 4) if host == "h0" else None
+    )
+    victim = spine_ev(1, 2)
+    pair.controller.ev_operations(0, [EvOp(EvOpKind.MODIFY_STATE, ev=victim, state=EvState.DENIED)])
+    pair.sent()
+    (result,) = pair.controller.operate([PortStatusUpdate(1, "h1", 0b11, ev=victim, port_num=2, dscp=10)])
+    assert result.errno == 0
+    assert pair.sent()["h0"] == {victim: 1}
+    assert classes == [10 << 2]
+    results = pair.controller.operate(
+        [
+            PortStatusUpdate(2, "h1", 0b11, ev=victim, port_num=1),
+            PortStatusUpdate(3, "h1", 0b11, ev=spine_ev(0, 4)),
+            PortStatusUpdate(4, "h1", 0b11, port_num=1),
+            PortStatusUpdate(5, "h1", 0b11, dscp=64),
+        ]
+    )
+    assert [result.errno for result in results] == [errno.EINVAL, errno.ENOENT, errno.EINVAL, errno.EINVAL]
+    assert not any(pair.sent().values())
 
 
 def test_what_is_wrong_with_a_probe() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import errno
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from control_pair import ControlPair, refused, spine_ev
+from control_pair import READY, ControlPair, refused, spine_ev
 
-from mrc.control import CcProfileAttr, Controller, EvFormatAttr, EvProfileAttr, ProfileState
+from mrc.control import CcProfileAttr, Controller, EvEventMask, EvFormatAttr, EvProfileAttr, ProfileState
 from mrc.endpoint.congestion import NsccConfig
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.wire.entropy import EvMode
@@ -21,7 +22,7 @@ EVS = tuple(spine_ev(plane, spine) for plane in (0, 1) for spine in (0, 1))
 # What a profile is given on each way; the ways that exist, and for each kind what each needs.
 GOOD: dict[str, dict[ProfileState, dict[str, Any]]] = {
     "format": {OFFLINE: {"mode": EvMode.SRV6}, ONLINE: {"fields": (8, 8, 16)}},
-    "ev": {OFFLINE: {"ev_mode": EvProfileMode.EXPLICIT, "format_id": 0, "count": 4}, ONLINE: {"evs": EVS}},
+    "ev": {OFFLINE: {"ev_mode": EvProfileMode.EXPLICIT, "format_id": 0, "count": 4}, ONLINE: {"evs": EVS, **READY}},
     "cc": {OFFLINE: {"algorithm": "uet-1.0-nscc"}, ONLINE: {"nscc": NsccConfig(line_rate_bps=1_000_000_000)}},
 }
 WAYS = {(INIT, OFFLINE), (OFFLINE, OFFLINE), (OFFLINE, ONLINE), (ONLINE, OFFLINE), (OFFLINE, INIT)}
@@ -69,8 +70,7 @@ def test_a_way_exists_or_is_refused(kind: str, way: tuple[ProfileState, ProfileS
         modify(controller, kind, 1, state=way[1], **attributes)
         assert query(controller, kind, 1).state == way[1]
     else:
-        number = errno.ENOTSUP if way == (ONLINE, ONLINE) else errno.EINVAL
-        with refused(number, "ONLINE: take it OFFLINE" if way == (ONLINE, ONLINE) else "cannot go to"):
+        with refused(errno.EINVAL, "ONLINE: take it OFFLINE" if way == (ONLINE, ONLINE) else "cannot go to"):
             modify(controller, kind, 1, state=way[1], **attributes)
         assert query(controller, kind, 1) == before
 
@@ -81,7 +81,9 @@ def test_a_way_exists_or_is_refused(kind: str, way: tuple[ProfileState, ProfileS
         ("format", INIT, "mode"),
         ("format", OFFLINE, "fields"),
         ("ev", INIT, "ev_mode, format_id"),
+        ("ev", OFFLINE, "event_mask, min_active"),
         ("cc", INIT, "algorithm"),
+        ("cc", OFFLINE, "config"),
     ],
 )
 def test_what_a_way_needs_is_named(kind: str, state: ProfileState, missing: str) -> None:
@@ -145,7 +147,7 @@ def test_a_profile_in_use_does_not_go_offline() -> None:
     for kind in ("format", "cc"):
         bring_to(controller, kind, ONLINE)
     modify(controller, "ev", 1, state=OFFLINE, **GOOD["ev"][OFFLINE] | {"format_id": 1})
-    modify(controller, "ev", 1, state=ONLINE, evs=EVS)
+    modify(controller, "ev", 1, state=ONLINE, evs=EVS, **READY)
     left, _ = pair.connect(ev_profile_id=1, cc_profile_id=1)
     for kind in KINDS:
         with refused(errno.EBUSY, "is used by"):
@@ -167,11 +169,26 @@ def test_a_qp_takes_online_profiles_only() -> None:
     modify(pair.controller, "ev", 1, evs=EVS)
     with pytest.raises(VerbsError, match="no EV profile 1"):
         pair.connect(ev_profile_id=1)
-    modify(pair.controller, "ev", 1, state=ONLINE)
+    modify(pair.controller, "ev", 1, state=ONLINE, **READY)
     left, _ = pair.connect(ev_profile_id=1)
     pair.sent()
     pair.write(left, 1 << 17)
     assert set(pair.sent()["h0"]) == set(EVS)
+
+
+@pytest.mark.parametrize("attributes", [{"count": 6}, {"min_active": 2}, {"active_count": 2}, {"format_id": 0}])
+def test_an_ev_profile_that_is_online_keeps_its_shape(attributes: dict[str, Any]) -> None:
+    """Only its events, its fields and its EVs may change then. MRC-CTL-35, MRC-CTL-25, MRC-CTL-04."""
+    controller = ControlPair().controller
+    bring_to(controller, "ev", ONLINE)
+    before = query(controller, "ev", 1)
+    with refused(errno.EINVAL, f"does not take {next(iter(attributes))}"):
+        modify(controller, "ev", 1, **attributes)
+    assert query(controller, "ev", 1) == before
+    mask = EvEventMask.ASSUMED_BAD
+    modify(controller, "ev", 1, event_mask=mask, evs=EVS[::-1])
+    assert query(controller, "ev", 1) == replace(before, event_mask=mask)
+    assert controller.query_ev_array(1) == list(EVS[::-1])
 
 
 def test_every_way_of_the_tables_is_one_of_these() -> None:

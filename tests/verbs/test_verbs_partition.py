@@ -141,6 +141,21 @@ def test_with_fewer_retries_than_for_ever_it_is_given_up() -> None:
         assert least * SECOND_NS < pair.fabric.now - began < most * SECOND_NS
 
 
+def test_a_qp_without_a_timeout_is_never_given_up() -> None:
+    """`timeout` 0: none, whatever retries are given. It asks as often as the tuning says, and goes on afterwards."""
+    pair = connected(DEFAULTS, Retries(timeout=0, linear_retries=0, exponential_retries=0))
+    source, target, memory = pair.memory(b"\7" * 1000)
+    pair.fabric.cut(*cut_off(pair.fabric, "spines"))
+    pair.left.qp.post_send(SendWR(1, sge=source.sge(), remote_addr=target.addr, rkey=target.rkey))
+    pair.run(6 * SECOND_NS)  # the defaults give up after 4.4 s
+    assert pair.left.qp.state == QPState.RTS
+    assert pair.left.qp.query().timeout == 0
+    pair.fabric.heal(*cut_off(pair.fabric, "spines"))
+    (done,) = pair.left.poll_all(1)
+    assert done.status == WCStatus.SUCCESS
+    assert memory == b"\7" * 1000
+
+
 def test_the_name_is_what_a_qp_takes_on_its_way_to_rts() -> None:
     pair = Pair()
     pair.bring_left_to(QPState.RTR)

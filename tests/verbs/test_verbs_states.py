@@ -122,7 +122,7 @@ OUT_OF_RANGE: list[tuple[str, Any]] = [
     ("linear_retries", -1),
     ("exponential_retries", 26),
     ("timeout", 25),
-    ("timeout", 0),
+    ("timeout", -1),
     ("timeout", True),
 ]
 
@@ -141,7 +141,7 @@ def test_a_value_out_of_its_range_is_refused(name: str, value: Any) -> None:
         ("linear_retries", 7),
         ("exponential_retries", 25),
         ("timeout", 24),
-        ("timeout", 1),
+        ("timeout", 0),
         ("mpr", 255),
         ("max_wimm", 0),
     ],

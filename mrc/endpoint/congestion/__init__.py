@@ -15,6 +15,7 @@ from mrc.endpoint.congestion.nscc import Nscc
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 from mrc.endpoint.congestion.registry import (
     DEFAULT_ALGORITHM,
+    NO_CONGESTION_CONTROL,
     Configured,
     ControllerFactory,
     algorithm_names,
@@ -25,10 +26,13 @@ from mrc.endpoint.congestion.registry import (
     register,
     section_names,
 )
+from mrc.endpoint.congestion.unlimited import NO_WINDOW, Unlimited
 
 __all__ = [
     "DEFAULT_ALGORITHM",
+    "NO_CONGESTION_CONTROL",
     "NO_SAMPLE",
+    "NO_WINDOW",
     "PENALTY_UNKNOWN",
     "Configured",
     "CongestionController",
@@ -44,6 +48,7 @@ __all__ = [
     "NsccParameters",
     "PacketSizes",
     "Setting",
+    "Unlimited",
     "algorithm_names",
     "config_of",
     "configured",

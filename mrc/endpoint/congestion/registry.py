@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 ControllerFactory = Callable[[PacketSizes], CongestionController]
 # What a QP has that names none.
 DEFAULT_ALGORITHM = "uet-1.0-nscc"
+# What turns congestion control off: in `mrc_ctl.h` an algorithm that is NULL.
+NO_CONGESTION_CONTROL = "none"
 
 
 @record(frozen=True, slots=True)

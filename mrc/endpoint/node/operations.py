@@ -43,24 +43,30 @@ _ERTH_AT = EXTENSION_AT
 
 @record(frozen=True, slots=True)
 class EvProbeResult:
-    """How an EV probe ended. `rtt_ns` is None when no answer came; `service_time_taken_off` is whether the time
-    the peer held the probe is still in it."""
+    """How an EV probe ended. `port` is the local port it left by, `response_port` the one its answer arrived on.
+
+    `rtt_ns` and `response_port` are None when no answer came; `service_time_taken_off` is whether the time the peer
+    held the probe was taken off.
+    """
 
     req_id: int
     ev: int
     port: int
     rtt_ns: int | None
     service_time_taken_off: bool
+    response_port: int | None = None
 
 
 OnResult = Callable[[EvProbeResult], None]
-OnAnswered = Callable[[bool], None]
+# Called with the local port that the answer arrived on; None: no answer came.
+OnAnswered = Callable[[int | None], None]
 
 
 @record(slots=True)
 class _Request:
     """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
-    draws one each time it is sent. One with `on_answered` is a controller's: it sends `mask` and ends at `ends_at`."""
+    without one draws one each time it is sent. One with `on_answered` is a controller's: it sends `mask` and ends at
+    `ends_at`."""
 
     node: PeerNode
     operation: Operation
@@ -192,18 +198,31 @@ class EndpointOperations:
         )
         self._updates[node.key] = self._add(request)
 
-    def tell_port_status(self, node: PeerNode, mask: int | None, ends_at: int, on_answered: OnAnswered) -> int:
+    def tell_port_status(
+        self,
+        node: PeerNode,
+        mask: int | None,
+        ends_at: int,
+        on_answered: OnAnswered,
+        *,
+        number: int = NEVER,
+        traffic_class: int | None = None,
+    ) -> int:
         """Notify a node once, for a controller, that the ports in `mask` are up; None: those that are.
 
-        Repeated until answered, at most until `ends_at`; `on_answered` is called once with whether it was. Raises
-        CallerError when too many requests are out.
+        It travels on EV `number` of the node, or on one that is drawn each time, in `traffic_class` or the control
+        class. Repeated until answered, at most until `ends_at`; `on_answered` is called once. Raises CallerError when
+        too many requests are out, and for an EV that the node does not have.
         """
+        if number != NEVER and not 0 <= number < len(node.paths):
+            raise CallerError(f"the node has EVs 0..{len(node.paths) - 1}, got {number}")
         self._check_room()
         return self._add(
             _Request(
                 node,
                 Operation.PORT_STATUS_UPDATE,
-                traffic_class=self._wire.dscp_control << 2,
+                number,
+                traffic_class=self._wire.dscp_control << 2 if traffic_class is None else traffic_class,
                 on_answered=on_answered,
                 mask=mask,
                 ends_at=ends_at,
@@ -297,9 +316,10 @@ class EndpointOperations:
             return
         del self._requests[req_id]
         if operation == Operation.EV_PROBE:
-            self._probe_answered(req_id, request, octets.u16(batch.flat, base + _RESPONSE_STAMP_AT), now)
+            reflected = octets.u16(batch.flat, base + _RESPONSE_STAMP_AT)
+            self._probe_answered(req_id, request, reflected, batch.ports[row], now)
         elif request.on_answered is not None:
-            request.on_answered(True)
+            request.on_answered(batch.ports[row])
         elif self._updates.get(request.node.key) == req_id:
             del self._updates[request.node.key]
         else:
@@ -310,7 +330,7 @@ class EndpointOperations:
         """Whether we may have sent a request with this id lately. An endpoint that shares our address draws others."""
         return (self._next_id - 1 - req_id) % _REQUEST_IDS < min(self._drawn, _REMEMBERED_IDS)
 
-    def _probe_answered(self, req_id: int, request: _Request, reflected: int, now: int) -> None:
+    def _probe_answered(self, req_id: int, request: _Request, reflected: int, arrived_on: int, now: int) -> None:
         node = request.node
         rtt, taken_off = now - request.sent_at, False
         held = (reflected - request.sent_at // TIMESTAMP_UNIT_NS) % (1 << 16) * TIMESTAMP_UNIT_NS
@@ -323,7 +343,7 @@ class EndpointOperations:
             controller.measured(now, rtt)
         if request.on_result is not None:
             path = node.paths[request.number]
-            request.on_result(EvProbeResult(req_id, path.ev, path.port, rtt, taken_off))
+            request.on_result(EvProbeResult(req_id, path.ev, path.port, rtt, taken_off, arrived_on))
 
     # ------------------------------------------------------------------ packets out
 
@@ -342,10 +362,10 @@ class EndpointOperations:
 
     @staticmethod
     def _is_denied(request: _Request) -> bool:
-        """Whether it is a probe of our own on an EV that was denied since. A controller's own goes wherever he says."""
-        return (
-            request.number != NEVER and request.on_result is None and bool(request.node.reverse.denied[request.number])
-        )
+        """Whether it is a probe of our own on an EV that was denied since. A controller's goes wherever it says."""
+        number = request.number
+        of_controller = request.on_result is not None or request.on_answered is not None
+        return number != NEVER and not of_controller and bool(request.node.reverse.denied[number])
 
     def _send_request(self, batch: TransmitBatch, req_id: int, request: _Request, now: int) -> None:
         node, number = request.node, request.number
@@ -355,7 +375,8 @@ class EndpointOperations:
             request.interval = min(2 * request.interval, self._config.port_update_interval_max_ns)
             up = [plane for plane, port in node.port_of_plane.items() if port not in self._ports_down]
             mask = sum(1 << plane + self._wire.first_port_bit for plane in up) if request.mask is None else request.mask
-            number = node.evs.control_ev()
+            if number == NEVER:
+                number = node.evs.control_ev()
             if number < 0:
                 return
             self._counters.port_updates_sent += 1
@@ -412,7 +433,7 @@ class EndpointOperations:
     def _fail(self, req_id: int) -> None:
         request = self._requests.pop(req_id)
         if request.on_answered is not None:
-            request.on_answered(False)
+            request.on_answered(None)
         if request.on_result is not None:
             path = request.node.paths[request.number]
             request.on_result(EvProbeResult(req_id, path.ev, path.port, None, False))

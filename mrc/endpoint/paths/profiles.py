@@ -66,10 +66,10 @@ class EvProfile:
     fields: tuple[EvField, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("count", "min_active", "active_count"):
+        for name, least in (("count", 1), ("min_active", 0), ("active_count", 1)):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise CallerError(f"{name} must be at least 1, got {value}")
+            if value is not None and value < least:
+                raise CallerError(f"{name} must be at least {least}, got {value}")
         if self.mode == EvProfileMode.AUTO and self.count is not None:
             raise CallerError("an AUTO profile chooses how many EVs it has: leave count out, or use GENERATED")
         if bool(self.evs) != (self.mode == EvProfileMode.EXPLICIT):

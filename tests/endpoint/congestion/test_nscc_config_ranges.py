@@ -59,7 +59,7 @@ def test_both_ends_of_a_range_are_allowed_and_a_step_beyond_is_refused(name: str
 
 
 def test_an_unknown_controller_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(CallerError, match=r"no congestion controller 'swift': there are .*fixed, nscc"):
+    with pytest.raises(CallerError, match=r"no congestion controller 'swift': there are .*fixed, none, nscc"):
         factory_of("swift")
 
 

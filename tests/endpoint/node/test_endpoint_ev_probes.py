@@ -157,7 +157,7 @@ def test_a_probe_goes_out_on_its_ev_and_measures_the_round_trip() -> None:
         assert erth == {"op": EV_PROBE, "tx_timestamp": hand.now // 128 & 0xFFFF, "ftype": 1}
         hand.now += 321 * MICROSECOND
         answered(hand, sent)
-        assert results == [EvProbeResult(sent.psn, path.ev, path.port, 321_000, False)]
+        assert results == [EvProbeResult(sent.psn, path.ev, path.port, 321_000, False, 0)]
         assert hand.run(hand.now + 1000 * MILLISECOND) == []
         assert len(results) == 1
 

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "../api.h"
+#include "passing.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -27,17 +28,17 @@ static int beside(char *path, size_t size)
 	return snprintf(path, size, "%s/libibverbs.so.1", own) < (int)size;
 }
 
-static const struct mrc_api *find(void)
+const void *mrc_table(const char *name, size_t size)
 {
 	char path[PATH_MAX + 32] = "libibverbs.so.1";
 	void *library = beside(path, sizeof path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	mrc_libmrc_function *table = library ? (mrc_libmrc_function *)dlsym(library, "mrc_libmrc") : NULL;
-	const struct mrc_api *api = table ? table(sizeof *api) : NULL;
+	mrc_table_function *function = library ? (mrc_table_function *)dlsym(library, name) : NULL;
+	const void *table = function ? function(size) : NULL;
 
-	if (!api)
+	if (!table)
 		fprintf(stderr, "mrc: lib_mrc.so needs %s, and the one of its own build: %s\n", path,
 			library ? "that is another" : "it cannot be loaded");
-	return api;
+	return table;
 }
 
 /* The functions, or NULL and ENOSYS. Threads that come at once find the same. */
@@ -45,33 +46,11 @@ static const struct mrc_api *api(void)
 {
 	const struct mrc_api *known = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
 
-	if (!known && (known = find()))
+	if (!known && (known = mrc_table("mrc_libmrc", sizeof *known)))
 		__atomic_store_n(&found, known, __ATOMIC_RELEASE);
 	if (!known)
 		errno = ENOSYS;
 	return known;
-}
-
-#define PASSES_ON(type, name, parameters, arguments, failed)                                                           \
-	EXPORT type name parameters                                                                                    \
-	{                                                                                                              \
-		const struct mrc_api *to = api();                                                                      \
-                                                                                                                       \
-		return to ? to->name arguments : (failed);                                                             \
-	}
-#define PASSES_ON_ALONE(name, parameters, arguments)                                                                   \
-	EXPORT void name parameters                                                                                    \
-	{                                                                                                              \
-		const struct mrc_api *to = api();                                                                      \
-                                                                                                                       \
-		if (to)                                                                                                \
-			to->name arguments;                                                                            \
-	}
-
-static void put(uint32_t *place, uint32_t version)
-{
-	if (place)
-		*place = version;
 }
 
 EXPORT void mrc_query_version(uint32_t *current_version, uint32_t *last_supported_version, uint32_t *vendor_version,
