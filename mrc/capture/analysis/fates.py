@@ -51,8 +51,9 @@ class Fates:
     may_hide: bool
     # Of RC at the receiver: how many that passed a timer sent again.
     unsettled: int
-    # Of MRC: what was lost, or not, by times of two places of which the file does not say which they are.
-    unplaced: Bools
+    # What may have been lost and may not: by times of two places of which the file does not say which they are, at the
+    # receiver where no answer was sent before the packet came again, and of RC where the file ends before an answer.
+    doubtful: Bools
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -78,6 +79,9 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     trips = round_trips(requests, answers, mrc)
     as_of = np.full(len(answers), -NEVER)
     as_of[trips.answer] = requests["time"][trips.transmission]
+    if at_receiver:
+        # A responder that takes its time may have read the packets of another port later than this one.
+        as_of[trips.answer] -= trips.ns
     known = acknowledged(seq[first], answers, as_of)
     single = np.bincount(group, minlength=int(first.sum())) == 1 if len(group) else np.zeros(0, np.bool_)
     sure = trips.ns[single[group[trips.transmission]]] if len(trips.ns) else trips.ns
@@ -87,7 +91,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     noticed = np.full(len(seq), NEVER)
     again = requests["rtx"] if mrc else resent(requests, first, answers)
     lost_unseen, may_hide, unsettled = 0, False, 0
-    unplaced = np.zeros(len(seq), np.bool_)
+    doubtful = np.zeros(len(seq), np.bool_)
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
@@ -97,8 +101,11 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
             found[gone.by_nak] = BY_NACK
             lost_unseen, may_hide, unsettled = gone.lost_unseen, gone.may_hide, gone.unsettled
+            doubtful = gone.doubtful if gone.doubtful is not None else doubtful
         elif at_receiver:
-            fate[:] = _at_receiver(requests, known, group, first, noticed, answers)
+            doubtful = _may_be_lost_behind(requests, known, group, noticed)
+            fate[:] = _at_receiver(requests, known, group, first, noticed, answers, doubtful)
+            doubtful &= fate == LOST
         else:
             by = _arrived_by(requests["time"], first, known, answers, trips, shortest)
             soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
@@ -109,17 +116,28 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             if lone.any():
                 sooner = np.where(lone, 0, soonest)
                 other = _at_sender(requests, known, group, first, by, sooner, len(answers) > 0, refused)
-                unplaced = np.isin(group, group[other != fate])
+                doubtful = np.isin(group, group[other != fate])
                 fate[:] = other
         if mrc:
             _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
         *(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide),
-        *(unsettled, unplaced),
+        *(unsettled, doubtful),
     )
 
 
-def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows) -> I64:
+def _may_be_lost_behind(requests: Rows, known: Acknowledged, group: I64, resent_at: I64) -> Bools:
+    """At the receiver: which packets passed and came again before anything that came in between was answered. They were
+    lost behind the capture, or had arrived and were not acknowledged yet."""
+    time = requests["time"]
+    unanswered = (known.at[group] >= resent_at) & (known.missing_until[group] <= time) & (resent_at > time)
+    may: Bools = unanswered & (known.original_at[group] == NEVER) & (resent_at < NEVER) & ~requests["rtx"]
+    return may
+
+
+def _at_receiver(
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows, doubtful: Bools
+) -> I64:
     """What was seen has arrived, unless the responder says that it has not: a SACK triggered by a later packet shows a
     hole there that only a resend fills, or a NACK names it. Of several that arrived the first transmission was the one
     that had to."""
@@ -127,11 +145,14 @@ def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, 
     refused[[at for at, _ in _refused(requests, answers, True)]] = True
     filled = known.at[group] >= resent_at
     # A retransmission is answered at once: not acknowledged by the next one, it did not arrive.
-    lost = ((known.missing_until[group] > requests["time"]) | requests["rtx"]) & filled & (resent_at < NEVER) | refused
+    shown = (known.missing_until[group] > requests["time"]) | requests["rtx"]
+    proven = (known.original_at[group] < NEVER) & ~requests["rtx"]
+    lost = shown & ~proven & filled & (resent_at < NEVER) | refused | doubtful
     # One whose first transmission the capture missed may have been acknowledged before this one came.
     late = requests["rtx"] & (known.at[group] < requests["time"])
     came = ~lost & ~late
-    original = np.zeros(len(known.seqs), np.bool_)
+    # Its SACK shows that it came, also where the capture lacks it.
+    original: Bools = known.original_at < NEVER
     original[group[came & ~requests["rtx"]]] = True
     before: I64 = np.cumsum(came) - came
     earlier: I64 = before - before[np.flatnonzero(first)][group]

@@ -89,6 +89,8 @@ class Flow:
         self.probes: list[Rows] = []
         self.congestion_notifications: list[Rows] = []
         self.copies = Copies()
+        # Of RC: a pause may stand between two sightings of one packet (`forward_steps`).
+        self.torn = False
 
     def distance(self, psn: int) -> int:
         """How many PSNs lie between one and the latest."""
