@@ -240,6 +240,10 @@ class _Said:
                 # another had arrived before it was sent.
                 before = packet.lost is None or self.had.get(packet.psn, packet.sent) < packet.sent
                 found += before and (packet.again or packet.psn in arrived or packet.lost is not None)
+        if sure and self.draw.harm == "begun":
+            # Where the original passed before the file begins, the first in it may be the one that had to arrive.
+            originals = {packet.psn for packet in self.requests if not packet.rtx}
+            found -= sum(count > 1 and psn not in originals for psn, count in times.items())
         return found
 
     def before(self) -> int:

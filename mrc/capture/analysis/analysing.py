@@ -76,7 +76,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if apart is not None and flow.copies.back is not None:
         point = with_the_far_place(point, apart.far, flow.copies.back.far)
     at_receiver = point.side == RECEIVER
-    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=point.side in (RECEIVER, MIDDLE))
+    reached = flow.copies.reached.of(requests["number"]) if flow.copies.reached and point.side == BOTH else None
+    behind = point.side in (RECEIVER, MIDDLE)
+    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=behind, reached=reached)
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = planes_of(flow)
@@ -187,7 +189,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
         quick = len(known.round_trips.ns) > 0 and known.shortest_ns < LEAST_TOLERANCE_NS
         answered_at_once = figures.capture_point == UNKNOWN and quick
         unsure = figures.transport == "rc" and (figures.not_captured > 0 or (answered_at_once and by_timer))
-        if lost.any() and (unsure or (figures.not_captured and direction.doubt.late)):
+        if (lost & ~known.settled).any() and (unsure or (figures.not_captured and direction.doubt.late)):
             # Of RC what the requestor went back for may be among the packets that the capture lacks; of MRC the answer
             # that shows a packet to have come late.
             figures.lost, figures.lost_unsure = None, int(known.are(LOST).sum())

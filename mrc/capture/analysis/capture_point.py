@@ -181,5 +181,5 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
     ]
     if took.min() >= LEAST_TOLERANCE_NS:
         # So late it was a timer: what the NAK had made it send again was lost on its way here.
-        named = [each for each in named if each <= _TIMER * took.max()]
+        named = [each for each in named if each <= _TIMER * int(took.max())]
     return (float(took.min()), float(np.percentile(named, 25))) if named else None

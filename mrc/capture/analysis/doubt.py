@@ -45,7 +45,7 @@ def doubt_of_losses(known: Fates, answers: Rows) -> Doubt:
     if late.any():
         longest = max(int(trips.ns.max(initial=0)), int((original - time)[late].max()))
         unsettled |= lost & (time > _end(known.requests, answers) - _SLOWER * longest)
-    return Doubt(unsettled, int(late.sum()))
+    return Doubt(unsettled & ~known.settled, int(late.sum()))
 
 
 def with_lost_nacks(doubt: Doubt, known: Fates, figures: DirectionFigures) -> Doubt:
