@@ -10,6 +10,7 @@ from typing import NamedTuple
 from analyzing import analysis_of
 from drawn_captures import Drawn, Sighting
 from drawn_mrc import HOST, Packet, past
+from drawn_rc import SEQUENCE_ERROR
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.figures import DirectionFigures
@@ -305,6 +306,9 @@ class _Said:
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
             allowed |= {"stall"}
+        # RC goes back for what comes late.
+        late = self.draw.transport == "rc" and self.draw.fault == "late"
+        allowed |= {"out-of-order"} if late else set()
         allowed |= {"mirrored"} if self.draw.form.startswith("erspan") else set()
         if min(packet.psn for packet in self.requests) > 0:
             allowed |= {"begun-in-the-middle"}
@@ -333,6 +337,7 @@ _NAMES = {
     "rnr": {"receiver-not-ready"},
     "slow": {"slow-path"},
     "congested": {"congestion"},
+    "late": {"out-of-order"},
 }
 # So few cannot be told from chance.
 _FEWEST_LOST = 8
@@ -355,6 +360,10 @@ def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
     if draw.fault == "rnr":
         refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
         if 0x2A not in refused:
+            return None
+    elif draw.fault == "late":
+        named = [packet for packet in answers(made) if packet.fields.get("syndrome") == SEQUENCE_ERROR]
+        if draw.transport == "mrc" or not named:
             return None
     elif draw.fault == "congested":
         if sum(packet.kind == "nack" or packet.fields.get("m", 0) for packet in answers(made)) < _FEWEST_LOST:

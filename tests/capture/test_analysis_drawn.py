@@ -110,6 +110,15 @@ def test_rc_that_the_network_doubles(place: str, seed: int) -> None:
     assert wrongs(made) == [], made.draw.words
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("seed", range(10))
+def test_rc_over_a_fabric_that_reorders(place: str, seed: int) -> None:
+    """What comes late is no loss, and RC goes back for it all the same."""
+    made = drawn(seed, transport="rc", fault="late", place=place, harm="none", hosts=1)
+    assert wrongs(made) == [], made.draw.words
+    assert judged(made).found is not False
+
+
 def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Held against a truth that has no loss."""
     monkeypatch.setattr("drawn_truth._Said.lost", lambda said: 0)

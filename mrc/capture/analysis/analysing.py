@@ -119,8 +119,10 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         forget_losses(figures)
     elif drifting:
         forget_place(figures)
-    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc):
+    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc) or (known.reorders and point.side != SENDER):
         forget_transmissions(figures)
+    elif known.reorders:
+        figures.spurious_retransmissions = None
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
     elif not flow.mrc and point.side in (SENDER, BOTH) and figures.lost and not is_in_order(requests, answers, 0):

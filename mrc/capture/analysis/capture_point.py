@@ -169,6 +169,8 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
     after = np.minimum(begins, len(requests) - 1)
     resent = np.zeros(len(requests), np.bool_)
     resent[1:] = requests["seq"][1:] <= requests["seq"][:-1]
+    # One that was merely overtaken is not followed by the next.
+    resent[:-1] &= requests["seq"][1:] == requests["seq"][:-1] + 1
     # What goes on at once with another packet was not stopped by the NAK.
     named = [
         max(0, int(requests["time"][begin:][at[0]] - one["time"]))

@@ -61,6 +61,8 @@ class Fates:
     doubtful: Bools
     # Of MRC captured at both ends: of which the receiver's sightings show what became of them.
     settled: Bools
+    # Of RC: packets come out of order.
+    reorders: bool
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -110,7 +112,7 @@ def fates(
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
     again = requests["rtx"] if mrc else resent(requests, first, answers)
-    lost_unseen, may_hide, unsettled = 0, False, 0
+    lost_unseen, may_hide, unsettled, reorders = 0, False, 0, False
     doubtful, settled = np.zeros((2, len(seq)), np.bool_)
     if len(seq):
         last = np.append(first[1:], True)
@@ -122,6 +124,11 @@ def fates(
             found[gone.by_nak] = BY_NACK
             lost_unseen, may_hide, unsettled = gone.lost_unseen, gone.may_hide, gone.unsettled
             doubtful = gone.doubtful if gone.doubtful is not None else doubtful
+            reorders = gone.reorders
+            if reorders:
+                # What it went back for was lost or overtaken.
+                doubtful |= gone.lost
+                may_hide, unsettled = may_hide or behind, unsettled + at_receiver
         elif at_receiver:
             doubtful = _may_be_lost_behind(requests, known, group, noticed)
             fate[:] = _at_receiver(requests, known, group, first, noticed, answers, doubtful)
@@ -152,7 +159,7 @@ def fates(
             _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
         *(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide),
-        *(unsettled, doubtful, settled),
+        *(unsettled, doubtful, settled, reorders),
     )
 
 

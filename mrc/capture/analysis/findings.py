@@ -195,6 +195,12 @@ def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
     if figures.transport == "rc" and naks.any():
         first = direction.answers[naks][0]
         count = plural(int(naks.sum()), "NAK")
+        if known.reorders:
+            text = f"packets came out of order, which RC takes for losses: {count} of a sequence error"
+            yield at_packet(
+                WARNING, "out-of-order", text, figures, first["number"], first["time"], weight=int(naks.sum())
+            )
+            return
         text = f"packets were lost: {count} of a sequence error; this capture does not show how many packets"
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=int(naks.sum()))
     elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:

@@ -44,6 +44,8 @@ class GoneBack(NamedTuple):
     unsettled: int = 0
     # Elsewhere: which are `lost` for all that is known, as the file ends before an answer tells.
     doubtful: Bools | None = None
+    # Packets come out of order: one that a NAK names may have been overtaken.
+    reorders: bool = False
 
 
 def gone_back(
@@ -79,6 +81,7 @@ def gone_back(
     reactions: list[int] = []
     unsettled, guessed = 0, False
     doubtful = np.zeros(len(requests), np.bool_)
+    reorders = _overtaken(seq)
     unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -92,6 +95,11 @@ def gone_back(
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
             if not refused:
                 reactions.append(int(time[begin] - named["time"]))
+                # What goes back again so soon is merely one that came late.
+                answered = int(time[begin]) + soonest
+                after = int(np.searchsorted(time[begins], answered, "right"))
+                until = int(time[begins[after]]) if after < len(begins) else int(NEVER)
+                reorders |= _had_come(acks, silent, answered, until)
             # The answer and what is sent again may have one time stamp.
             at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
             if at >= 0 and (refused or requests["time"][at] >= last_begin or last_head > psn):
@@ -143,7 +151,24 @@ def gone_back(
     trip = int(np.median(reactions)) if reactions else 0
     slow = any(each > _SLOW * max(trip, usual) for each in reactions)
     may_hide = behind and (guessed or slow or _may_hide(requests[order], max(trip, usual)))
-    return found._replace(lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled, doubtful=doubtful)
+    return found._replace(
+        lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled, doubtful=doubtful, reorders=reorders
+    )
+
+
+def _overtaken(seq: I64) -> bool:
+    """Whether a packet stands alone behind a higher PSN, in order of time, and the next goes on behind that. (A
+    requestor that goes back sends all from there on.)"""
+    return bool(((seq[1:-1] < seq[:-2]) & (seq[2:] == seq[:-2] + 1)).any())
+
+
+def _had_come(acks: Rows, silent: I64, begin: int, end: int) -> bool:
+    """Whether an answer is to a packet that the responder had already: it acknowledges no more than the one before it,
+    or a packet that does not ask (`silent`). After a NAK the responder had nothing of what is sent again, unless that
+    came late."""
+    low, high = np.searchsorted(acks["time"], (begin, end), "right").tolist()
+    cack = acks["cack"][max(0, low - 1) : high]
+    return bool((cack[1:] <= cack[:-1]).any() or np.isin(acks["cack"][low:high], silent).any())
 
 
 def _may_hide(requests: Rows, usual: int) -> bool:
