@@ -30,7 +30,7 @@ HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
 # Drawn apart from the others, in some of the captures to which nothing else is done.
 MORE_HARMS = ("step", "snaplen", "drift")
 # Of RC only where nothing else is done to the capture.
-MORE_FAULTS = {"mrc": "congested", "rc": "doubled"}
+MORE_FAULTS = {"mrc": ("congested", "congested"), "rc": ("doubled", "late")}
 
 
 @dataclass
@@ -138,8 +138,13 @@ def drawn(
     place, harm = place or place_drawn, harm or harm_drawn
     if harm == "offset" and place != "ends":
         harm = "none"
-    if not fault_given and fault == "none" and (transport == "mrc" or harm == "none") and more.random() < 0.6:
-        fault = MORE_FAULTS[transport]
+    if (
+        not fault_given
+        and fault == "none"
+        and (transport == "mrc" or harm == "none")
+        and (which := more.random()) < 0.6
+    ):
+        fault = MORE_FAULTS[transport][which < 0.3]
     elif not given and harm == "none" and more.random() < 0.5:
         harm = more.choice(MORE_HARMS)
         harm = "none" if harm == "drift" and place != "ends" else harm

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from analyzing import analysis_of
 from drawn_captures import Drawn, Sighting
 from drawn_mrc import HOST, Packet, past
+from drawn_rc import SEQUENCE_ERROR
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.figures import DirectionFigures
@@ -136,7 +137,8 @@ class _Said:
                 packet.lost == HOST and id(packet) in again and bool(packet.fields.get("needed", packet.kind == "data"))
                 for packet in requests
             )
-            self.equal("lost_behind_capture", figures.lost_behind_capture, behind)
+            least = behind - figures.lost_unsure
+            self.between("lost_behind_capture", figures.lost_behind_capture, least, behind)
         self.check_step(figures)
         self.check_congestion(figures)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
@@ -239,6 +241,10 @@ class _Said:
                 # another had arrived before it was sent.
                 before = packet.lost is None or self.had.get(packet.psn, packet.sent) < packet.sent
                 found += before and (packet.again or packet.psn in arrived or packet.lost is not None)
+        if sure and self.draw.harm == "begun":
+            # Where the original passed before the file begins, the first in it may be the one that had to arrive.
+            originals = {packet.psn for packet in self.requests if not packet.rtx}
+            found -= sum(count > 1 and psn not in originals for psn, count in times.items())
         return found
 
     def before(self) -> int:
@@ -300,6 +306,9 @@ class _Said:
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
             allowed |= {"stall"}
+        # RC goes back for what comes late.
+        late = self.draw.transport == "rc" and self.draw.fault == "late"
+        allowed |= {"out-of-order"} if late else set()
         allowed |= {"mirrored"} if self.draw.form.startswith("erspan") else set()
         if min(packet.psn for packet in self.requests) > 0:
             allowed |= {"begun-in-the-middle"}
@@ -328,6 +337,7 @@ _NAMES = {
     "rnr": {"receiver-not-ready"},
     "slow": {"slow-path"},
     "congested": {"congestion"},
+    "late": {"out-of-order"},
 }
 # So few cannot be told from chance.
 _FEWEST_LOST = 8
@@ -350,6 +360,10 @@ def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
     if draw.fault == "rnr":
         refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
         if 0x2A not in refused:
+            return None
+    elif draw.fault == "late":
+        named = [packet for packet in answers(made) if packet.fields.get("syndrome") == SEQUENCE_ERROR]
+        if draw.transport == "mrc" or not named:
             return None
     elif draw.fault == "congested":
         if sum(packet.kind == "nack" or packet.fields.get("m", 0) for packet in answers(made)) < _FEWEST_LOST:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 from drawn_captures import HARMS, MORE_HARMS, PLACES, Drawn, drawn
@@ -17,6 +18,11 @@ _DRAWS = 300
 @cache
 def many() -> list[Drawn]:
     return [drawn(seed) for seed in range(_DRAWS)]
+
+
+def _at(transport: str, fault: str, place: str) -> dict[str, Any]:
+    """One flow of a kind, for `drawn`."""
+    return {"transport": transport, "fault": fault, "place": place, "hosts": 1}
 
 
 def test_of_drawn_captures_nothing_is_wrong_and_nearly_all_faults_are_found() -> None:
@@ -110,6 +116,15 @@ def test_rc_that_the_network_doubles(place: str, seed: int) -> None:
     assert wrongs(made) == [], made.draw.words
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("seed", range(10))
+def test_rc_over_a_fabric_that_reorders(place: str, seed: int) -> None:
+    """What comes late is no loss, and RC goes back for it all the same."""
+    made = drawn(seed, transport="rc", fault="late", place=place, harm="none", hosts=1)
+    assert wrongs(made) == [], made.draw.words
+    assert judged(made).found is not False
+
+
 def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Held against a truth that has no loss."""
     monkeypatch.setattr("drawn_truth._Said.lost", lambda said: 0)
@@ -125,6 +140,7 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
 @pytest.mark.parametrize(
     "seed",
     [
+        pytest.param(1803, id="RC sent again on both sides of a clock set forward"),
         pytest.param(20093, id="lone retransmission of the far place"),
         pytest.param(20158, id="RC that goes back again before it comes to what is behind"),
         pytest.param(20520, id="lost behind the capture at the end of a burst"),
@@ -133,7 +149,28 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
         pytest.param(20678, id="between two switches that look alike, cut"),
         pytest.param(20919, id="between two switches that look alike, frames missing"),
         pytest.param(40128, id="RC that goes back again, every packet twice"),
+        pytest.param(50291, id="came again only, begun among packets that overtake each other"),
+        pytest.param(50883, id="lost behind the receiver's capture, and nothing answered before it came again"),
+        pytest.param(50937, id="RC: the answer to a timer says nothing yet of what is on its way"),
+        pytest.param(70030, id="overtook the first packet of the file"),
+        pytest.param(70424, id="RC: the file begins while the requestor goes back"),
+        pytest.param(70886, id="receiver's answers missing from a flow that nothing but times places"),
     ],
 )
 def test_draws_that_were_wrong(seed: int) -> None:
     assert judged(drawn(seed)).wrong == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "given"),
+    [
+        pytest.param(200002, _at("rc", "timeouts", "middle"), id="a timer is no reaction to a NAK"),
+        pytest.param(200020, _at("rc", "rnr", "middle"), id="RC: the file ends before an answer tells"),
+        pytest.param(200057, _at("rc", "rnr", "middle"), id="RC: nobody answers while a NAK holds the requestor"),
+        pytest.param(32008, _at("rc", "rnr", "middle"), id="RC: the file ends before the requestor is there again"),
+        pytest.param(200006, {**_at("mrc", "slow", "receiver"), "harm": "missing"}, id="its SACK shows the original"),
+        pytest.param(31093, {"transport": "rc", "place": "ends", "harm": "step", "hosts": 1}, id="torn by a pause"),
+    ],
+)
+def test_draws_of_a_kind_that_were_wrong(seed: int, given: dict[str, Any]) -> None:
+    assert judged(drawn(seed, **given)).wrong == []

@@ -239,6 +239,7 @@ def test_at_the_receiver_what_came_has_arrived_and_what_came_twice_was_for_nothi
     crafted = Crafted(at="receiver")
     ten_packets(crafted, without=(3, 7))
     crafted.trimmed(us(40), 7, B)
+    crafted.sack(us(50), 2, 9, B, received=(4, 5, 6, 8, 9))
     crafted.data(us(140), 3, A, rtx=True)
     crafted.data(us(141), 5, A, rtx=True)
     crafted.data(us(142), 7, A, rtx=True)
@@ -252,6 +253,28 @@ def test_at_the_receiver_what_came_has_arrived_and_what_came_twice_was_for_nothi
     assert path_of(direction, B).lost is None
     assert {(path.state, path.outs, path.out_ns) for path in figures.paths} == {(None, None, None)}
     assert any("on which path" in words for words in figures.unknowable)
+
+
+def test_at_the_receiver_what_nothing_answered_before_it_came_again_may_be_lost_behind() -> None:
+    crafted = Crafted(at="receiver")
+    ten_packets(crafted)
+    crafted.data(us(140), 9, A, rtx=True)
+    crafted.sack(us(141), 9, 9, A, rtx=True)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost_behind_capture, figures.lost_unsure, figures.spurious_retransmissions) == (0, 1, 0)
+
+
+def test_at_the_receiver_a_responder_that_takes_its_time_may_have_read_another_port_first() -> None:
+    """It answers 3 before it has read 2, which came earlier: no hole that only the retransmission fills."""
+    for answered, behind in ((30, 1), (90, 0)):
+        crafted = Crafted(at="receiver")
+        for psn, at in ((0, 0), (1, 4), (2, 8), (3, 20)):
+            crafted.data(us(at), psn, (A, B)[psn % 2])
+        crafted.sack(us(answered), 1, 3, B, received=(3,))
+        crafted.data(us(140), 2, B, rtx=True)
+        crafted.sack(us(141), 3, 2, B, rtx=True)
+        figures = only_direction(crafted.pcap()).figures
+        assert (figures.lost_behind_capture, figures.lost_unsure) == (behind, 1 - behind)
 
 
 def test_out_of_order_depth_at_the_receiver() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.beginning import not_seen, resent_only
 from mrc.capture.analysis.capture_point import (
     BOTH,
     MIDDLE,
@@ -22,7 +23,7 @@ from mrc.capture.analysis.clock import Pause
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.analysis.doubt import Doubt, came_too_late, doubt_of_losses, with_lost_nacks
-from mrc.capture.analysis.fates import ARRIVED, BY_TIMER, LOST, REFUSED, SPURIOUS, TRIMMED, Fates, fates
+from mrc.capture.analysis.fates import ARRIVED, BY_TIMER, LOST, REFUSED, SPURIOUS, TRIMMED, fates
 from mrc.capture.analysis.figures import DirectionFigures, Times
 from mrc.capture.analysis.flows import Flow
 from mrc.capture.analysis.path_figures import named, paths_of, plane_figures, planes_of
@@ -75,11 +76,13 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if apart is not None and flow.copies.back is not None:
         point = with_the_far_place(point, apart.far, flow.copies.back.far)
     at_receiver = point.side == RECEIVER
-    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=point.side in (RECEIVER, MIDDLE))
+    reached = flow.copies.reached.of(requests["number"]) if flow.copies.reached and point.side == BOTH else None
+    behind = point.side in (RECEIVER, MIDDLE)
+    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=behind, reached=reached)
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = planes_of(flow)
-    doubt = Doubt(np.zeros(len(requests), np.bool_), 0)
+    doubt = Doubt(known.doubtful, 0)
     if flow.mrc and not at_receiver:
         doubt = doubt_of_losses(known, answers)
     figures = DirectionFigures(
@@ -106,7 +109,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     figures.planes = plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
     # Of RC sightings of one packet on both sides of such a pause are not known to be of one.
-    mixed_up |= not flow.mrc and of_two and bool(unsure)
+    mixed_up |= not flow.mrc and of_two and (bool(unsure) or flow.torn)
     if not flow.mrc and of_two and apart is not None and not apart.far and flow.copies.clock_offset_ns is not None:
         # Nor, by two clocks and where no hop limit tells the places apart, of one or of two that were sent.
         mixed_up |= bool(known.again.any())
@@ -116,8 +119,10 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         forget_losses(figures)
     elif drifting:
         forget_place(figures)
-    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc):
+    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc) or (known.reorders and point.side != SENDER):
         forget_transmissions(figures)
+    elif known.reorders:
+        figures.spurious_retransmissions = None
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
     elif not flow.mrc and point.side in (SENDER, BOTH) and figures.lost and not is_in_order(requests, answers, 0):
@@ -164,7 +169,10 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
         figures.goodput_bytes = int(ordered["payload"][delivered].sum())
         span = int(known.delivered_at[delivered].max() - requests["time"][0])
         figures.goodput_gbps = figures.goodput_bytes * 8 / span if span > 0 else None
-    alone = _resent_only(direction, again, trimmed) if figures.transport == "mrc" else known.lost_unseen
+    alone: int | None = known.lost_unseen
+    if figures.transport == "mrc":
+        lost_behind = bool(known.are(LOST).any())
+        alone = resent_only(known, direction.answers, trimmed, at_receiver, lost_behind)
     # A capture that lacks packets may lack those that came before their retransmission too.
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
@@ -173,7 +181,8 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
         figures.missing_before_capture = alone
     if at_receiver:
         behind_is_known = not figures.not_captured and not known.unsettled
-        figures.lost_behind_capture = int(known.are(LOST).sum()) if behind_is_known else None
+        figures.lost_behind_capture = int(direction.lost.sum()) if behind_is_known else None
+        figures.lost_unsure = int((known.are(LOST) & ~direction.lost).sum())
     else:
         lost = direction.lost
         figures.lost, figures.lost_unsure = int(lost.sum()), int((known.are(LOST) & ~lost).sum())
@@ -182,7 +191,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
         quick = len(known.round_trips.ns) > 0 and known.shortest_ns < LEAST_TOLERANCE_NS
         answered_at_once = figures.capture_point == UNKNOWN and quick
         unsure = figures.transport == "rc" and (figures.not_captured > 0 or (answered_at_once and by_timer))
-        if lost.any() and (unsure or (figures.not_captured and direction.doubt.late)):
+        if (lost & ~known.settled).any() and (unsure or (figures.not_captured and direction.doubt.late)):
             # Of RC what the requestor went back for may be among the packets that the capture lacks; of MRC the answer
             # that shows a packet to have come late.
             figures.lost, figures.lost_unsure = None, int(known.are(LOST).sum())
@@ -215,17 +224,6 @@ def _may_come_later(direction: Direction, again: Bools) -> bool:
     return bool(again.any()) and bool(came_too_late(direction.fates, direction.answers).any())
 
 
-def _resent_only(direction: Direction, again: Bools, trimmed: Rows) -> int:
-    """How many PSNs the capture has retransmissions of and not the first transmission, not even trimmed, although it
-    was not acknowledged before."""
-    known = direction.fates
-    named = direction.answers["trigger"][direction.answers["kind"] == NACK]
-    came = np.concatenate([known.requests["seq"][~again], trimmed["seq"], named])
-    late = known.acknowledged.at < known.requests["time"][known.first]
-    begun = known.acknowledged.seqs >= _begin(known, mrc=True)[0]
-    return int((~np.isin(known.acknowledged.seqs, came) & ~late & begun).sum())
-
-
 def _count_answers(direction: Direction, flow: Flow) -> None:
     figures, answers, known = direction.figures, direction.answers, direction.fates
     kind = answers["kind"]
@@ -240,39 +238,11 @@ def _count_answers(direction: Direction, flow: Flow) -> None:
     figures.rtt = Times.of(known.round_trips.ns)
     figures.probes = len(direction.probes.probes)
     figures.probes_answered = int((direction.probes.answered_at < NEVER).sum())
-    seqs, edge = known.acknowledged.seqs, known.acknowledged.edge
-    if len(seqs) and len(answers):
+    if len(known.acknowledged.seqs) and len(answers):
         figures.unacknowledged = int((known.acknowledged.at == NEVER).sum())
-    begin, settled = _begin(known, figures.transport == "mrc")
-    if len(seqs) and len(edge) and edge[-1] >= begin:
-        # Every PSN up to the edge was sent; those not seen here passed the capture by, if it ran by then.
-        up_to = int(edge[-1])
-        begin = max(begin, int(known.acknowledged.edge_at(np.array([settled]), begin - 1)[0]) + 1)
-        seen = int(np.searchsorted(seqs, up_to, "right") - np.searchsorted(seqs, begin))
-        figures.not_captured = max(0, up_to - begin + 1 - seen - _psns_of_reads(direction, up_to))
-
-
-def _begin(known: Fates, mrc: bool) -> tuple[int, int]:
-    """The PSN from which on a capture that began in the middle of a flow can have all of them: that of the earliest
-    first transmission. (What is sent again later may have been sent first before the capture began.) And until when
-    packets that others overtook came: what was acknowledged by then may have been sent before the capture began, as may
-    as many PSNs as one packet is behind another."""
-    firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
-    if not len(firsts):
-        return int(NEVER), 0
-    if not firsts["lone"].all():
-        # Of two places the far one may show what passed the other before the capture began.
-        firsts = firsts[~firsts["lone"]]
-    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
-    seq, time = firsts["seq"], firsts["time"]
-    if not mrc or firsts["msn"][0] == 0:
-        return int(seq[0]), -int(NEVER)
-    highest = np.maximum.accumulate(seq)
-    overtaken_by = np.searchsorted(highest, seq, "right")
-    behind = overtaken_by < np.arange(len(seq))
-    lag = int((time - time[np.minimum(overtaken_by, len(seq) - 1)])[behind].max(initial=0))
-    depth = int((highest - seq).max())
-    return int(seq[0]) + depth, int(time[0]) + lag + int(known.round_trips.ns.max(initial=0))
+    unseen = not_seen(known, answers, figures.transport == "mrc")
+    if unseen:
+        figures.not_captured = max(0, unseen - _psns_of_reads(direction, int(known.acknowledged.edge[-1])))
 
 
 def _psns_of_reads(direction: Direction, up_to: int) -> int:

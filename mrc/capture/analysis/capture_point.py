@@ -9,7 +9,7 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
-from mrc.capture.analysis.fates import BY_HOLE, LOST, Fates, fates
+from mrc.capture.analysis.fates import LOST, Fates, fates
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
 from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK, Rows
 from mrc.capture.analysis.round_trips import asking
@@ -23,6 +23,8 @@ _NEARER = 3
 _FEWEST, _NEARLY_ALL = 3, 0.9
 # Within so many packets a requestor goes back.
 _SOON = 256
+# A reaction that takes so many times what the slowest answer takes is none.
+_TIMER = 16
 
 
 class CapturePoint(NamedTuple):
@@ -131,8 +133,10 @@ def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
         return None
     known = fates(requests, answers, mrc=True, at_receiver=False)
     answered = known.round_trips.ns[known.requests["rtx"][known.round_trips.transmission]]
-    noticed = (known.fate == LOST) & (known.found == BY_HOLE)
-    resent = known.noticed[noticed] - known.acknowledged.hole_at[known.group[noticed]]
+    # Whether they were lost or merely late: a requestor sends again what a SACK shows to be missing.
+    hole_at = known.acknowledged.hole_at[known.group]
+    noticed = known.first & ~known.again & (known.noticed < NEVER) & (hole_at <= known.noticed)
+    resent = known.noticed[noticed] - hole_at[noticed]
     if len(answered) < 3 or len(resent) < 3:
         return None
     # The quickest of them: a requestor may wait for what is only late.
@@ -165,6 +169,8 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
     after = np.minimum(begins, len(requests) - 1)
     resent = np.zeros(len(requests), np.bool_)
     resent[1:] = requests["seq"][1:] <= requests["seq"][:-1]
+    # One that was merely overtaken is not followed by the next.
+    resent[:-1] &= requests["seq"][1:] == requests["seq"][:-1] + 1
     # What goes on at once with another packet was not stopped by the NAK.
     named = [
         max(0, int(requests["time"][begin:][at[0]] - one["time"]))
@@ -175,4 +181,7 @@ def _reactions_of_rc(requests: Rows, answers: Rows) -> tuple[float, float] | Non
             )
         )
     ]
+    if took.min() >= LEAST_TOLERANCE_NS:
+        # So late it was a timer: what the NAK had made it send again was lost on its way here.
+        named = [each for each in named if each <= _TIMER * int(took.max())]
     return (float(took.min()), float(np.percentile(named, 25))) if named else None

@@ -15,7 +15,7 @@ import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.drift import without_drift
-from mrc.capture.analysis.flows import Copies, Flow, Pair
+from mrc.capture.analysis.flows import Copies, Flow, Pair, Reached
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
 from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, PROBE_ROW, REQUEST_ROW, Rows
 from mrc.capture.analysis.sightings import MOST, Once, Sightings
@@ -83,9 +83,9 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
     more = 2 ** (len(apart) + 1)
     unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
-    flow.copies = Copies(
-        copies, duplicates, near.clock_offset_ns, *_apart(requests_once, answers_once, near), unclear, drift
-    )
+    far = _apart(requests_once, answers_once, near)
+    reached = _reached(requests_once, far[0].far) if flow.mrc and far[0] is not None and far[0].far else None
+    flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *far, unclear, drift, reached)
     return window if copies else None
 
 
@@ -129,6 +129,19 @@ def _apart(there: Once, back: Once, near: _Nearest) -> tuple[Apart | None, Apart
         Apart.of(there.ev[at], there.gap[at], frozenset(far)),
         Apart.of(back.ev[at_back], -back.gap[at_back], frozenset(far_back)),
     )
+
+
+def _reached(once: Once, far: frozenset[int]) -> Reached:
+    """When the place further on, of these hop limits, saw each request."""
+    rows = once.rows
+    there = np.isin(once.hop, list(far))
+    at = np.searchsorted(rows["number"], once.number[there], sorter=(by_number := np.argsort(rows["number"])))
+    came = rows["time"][by_number[at]] + once.gap[there]
+    alone = np.isin(rows["hop"], list(far))
+    number = np.concatenate([once.number[there], rows["number"][alone]])
+    time = np.concatenate([came, rows["time"][alone]])
+    order = np.argsort(number, kind="stable")
+    return Reached(number[order], time[order])
 
 
 def joined(parts: list[Rows], row: np.dtype[np.void]) -> Rows:

@@ -41,11 +41,11 @@ def doubt_of_losses(known: Fates, answers: Rows) -> Doubt:
     if not lost.any():
         return Doubt(lost, int(late.sum()))
     time, trips = known.requests["time"], known.round_trips
-    unsettled = lost & ((known.found == BY_TIMER) & ~_shown_missing(known) | known.unplaced)
+    unsettled = lost & ((known.found == BY_TIMER) & ~_shown_missing(known) | known.doubtful)
     if late.any():
         longest = max(int(trips.ns.max(initial=0)), int((original - time)[late].max()))
         unsettled |= lost & (time > _end(known.requests, answers) - _SLOWER * longest)
-    return Doubt(unsettled, int(late.sum()))
+    return Doubt(unsettled & ~known.settled, int(late.sum()))
 
 
 def with_lost_nacks(doubt: Doubt, known: Fates, figures: DirectionFigures) -> Doubt:

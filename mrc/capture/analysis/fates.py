@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged, acknowledged
+from mrc.capture.analysis.both_ends import Names, Sent, at_both_ends, has_all
 from mrc.capture.analysis.go_back import gone_back, rc_fates, resent
 from mrc.capture.analysis.records import NACK, Rows
 from mrc.capture.analysis.round_trips import RoundTrips, round_trips
@@ -22,8 +23,12 @@ _TRIMS = (0x01, 0x02)
 # A transmission acknowledged sooner than this share of the shortest round trip is not the one that arrived. Its own
 # round trip would be no better measure: SACKs of one turn of the responder come back far apart.
 _SOONEST = 0.75
+# A retransmission that stands alone may be answered so many times as soon as that, and no sooner.
+_QUICKER = 3
 # With fewer round trips an EV's shortest is not known.
 _FEWEST_TRIPS = 3
+# Of a hundred round trips so many are no slower than usual.
+_NEARLY_ALL = 95
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,13 @@ class Fates:
     may_hide: bool
     # Of RC at the receiver: how many that passed a timer sent again.
     unsettled: int
-    # Of MRC: what was lost, or not, by times of two places of which the file does not say which they are.
-    unplaced: Bools
+    # What may have been lost and may not: by times of two places of which the file does not say which they are, at the
+    # receiver where no answer was sent before the packet came again, and of RC where the file ends before an answer.
+    doubtful: Bools
+    # Of MRC captured at both ends: of which the receiver's sightings show what became of them.
+    settled: Bools
+    # Of RC: packets come out of order.
+    reorders: bool
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -65,12 +75,22 @@ class Fates:
         return np.where(at < NEVER, at, self.requests["time"])
 
 
-def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind: bool = False) -> Fates:
+def fates(
+    requests: Rows,
+    answers: Rows,
+    *,
+    mrc: bool,
+    at_receiver: bool,
+    behind: bool = False,
+    reached: I64 | None = None,
+) -> Fates:
     """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder;
-    `behind`: some may have been lost before they came to it."""
+    `behind`: some may have been lost before they came to it. `reached`: where a second capture at the receiver shows
+    it, when each request came there by that place's clock (NEVER: it is not in the file)."""
     # A first transmission that comes here after its retransmission was sent before it all the same.
     order = np.lexsort((requests["number"], requests["time"], requests["rtx"], requests["seq"]))
     requests = requests[order]
+    reached = None if reached is None or not mrc else reached[order]
     seq = requests["seq"]
     first = np.ones(len(seq), np.bool_)
     first[1:] = seq[1:] != seq[:-1]
@@ -78,6 +98,12 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     trips = round_trips(requests, answers, mrc)
     as_of = np.full(len(answers), -NEVER)
     as_of[trips.answer] = requests["time"][trips.transmission]
+    if at_receiver:
+        # A responder that takes its time may have read the packets of another port later than this one.
+        as_of[trips.answer] -= trips.ns
+    elif reached is not None:
+        came = reached[trips.transmission]
+        as_of[trips.answer] = np.where(came < NEVER, came, -NEVER)
     known = acknowledged(seq[first], answers, as_of)
     single = np.bincount(group, minlength=int(first.sum())) == 1 if len(group) else np.zeros(0, np.bool_)
     sure = trips.ns[single[group[trips.transmission]]] if len(trips.ns) else trips.ns
@@ -86,8 +112,8 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
     again = requests["rtx"] if mrc else resent(requests, first, answers)
-    lost_unseen, may_hide, unsettled = 0, False, 0
-    unplaced = np.zeros(len(seq), np.bool_)
+    lost_unseen, may_hide, unsettled, reorders = 0, False, 0, False
+    doubtful, settled = np.zeros((2, len(seq)), np.bool_)
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
@@ -97,8 +123,16 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
             found[gone.by_nak] = BY_NACK
             lost_unseen, may_hide, unsettled = gone.lost_unseen, gone.may_hide, gone.unsettled
+            doubtful = gone.doubtful if gone.doubtful is not None else doubtful
+            reorders = gone.reorders
+            if reorders:
+                # What it went back for was lost or overtaken.
+                doubtful |= gone.lost
+                may_hide, unsettled = may_hide or behind, unsettled + at_receiver
         elif at_receiver:
-            fate[:] = _at_receiver(requests, known, group, first, noticed, answers)
+            doubtful = _may_be_lost_behind(requests, known, group, noticed)
+            fate[:] = _at_receiver(requests, known, group, first, noticed, answers, doubtful)
+            doubtful &= fate == LOST
         else:
             by = _arrived_by(requests["time"], first, known, answers, trips, shortest)
             soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
@@ -106,20 +140,41 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool, behind
             refused[[at for at, _ in _refused(requests, answers, False)]] = True
             fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0, refused)
             lone = requests["lone"] | np.isin(known.at, answers["time"][answers["lone"]])[group]
-            if lone.any():
-                sooner = np.where(lone, 0, soonest)
+            missing = _reported_missing(requests, known, group, first, trips)
+            if reached is not None:
+                missing[:] = False
+            if (lone | missing).any():
+                sooner = np.select([lone, missing], [np.zeros_like(soonest), soonest // _QUICKER], soonest)
                 other = _at_sender(requests, known, group, first, by, sooner, len(answers) > 0, refused)
-                unplaced = np.isin(group, group[other != fate])
+                doubtful = np.isin(group, group[other != fate])
                 fate[:] = other
+            if reached is not None:
+                sent = Sent(requests, group, reached, noticed, refused)
+                last_ns = int(requests["time"].max())
+                names = Names(ARRIVED, LOST, SPURIOUS, PENDING)
+                seen = at_both_ends(sent, known, trips, fate, last_ns, has_all(known, sent), names)
+                settled, doubtful = seen.settled, doubtful & ~seen.settled | seen.open
+                fate[:] = seen.fate
         if mrc:
             _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
         *(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide),
-        *(unsettled, unplaced),
+        *(unsettled, doubtful, settled, reorders),
     )
 
 
-def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows) -> I64:
+def _may_be_lost_behind(requests: Rows, known: Acknowledged, group: I64, resent_at: I64) -> Bools:
+    """At the receiver: which packets passed and came again before anything that came in between was answered. They were
+    lost behind the capture, or had arrived and were not acknowledged yet."""
+    time = requests["time"]
+    unanswered = (known.at[group] >= resent_at) & (known.missing_until[group] <= time) & (resent_at > time)
+    may: Bools = unanswered & (known.original_at[group] == NEVER) & (resent_at < NEVER) & ~requests["rtx"]
+    return may
+
+
+def _at_receiver(
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows, doubtful: Bools
+) -> I64:
     """What was seen has arrived, unless the responder says that it has not: a SACK triggered by a later packet shows a
     hole there that only a resend fills, or a NACK names it. Of several that arrived the first transmission was the one
     that had to."""
@@ -127,11 +182,14 @@ def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, 
     refused[[at for at, _ in _refused(requests, answers, True)]] = True
     filled = known.at[group] >= resent_at
     # A retransmission is answered at once: not acknowledged by the next one, it did not arrive.
-    lost = ((known.missing_until[group] > requests["time"]) | requests["rtx"]) & filled & (resent_at < NEVER) | refused
+    shown = (known.missing_until[group] > requests["time"]) | requests["rtx"]
+    proven = (known.original_at[group] < NEVER) & ~requests["rtx"]
+    lost = shown & ~proven & filled & (resent_at < NEVER) | refused | doubtful
     # One whose first transmission the capture missed may have been acknowledged before this one came.
     late = requests["rtx"] & (known.at[group] < requests["time"])
     came = ~lost & ~late
-    original = np.zeros(len(known.seqs), np.bool_)
+    # Its SACK shows that it came, also where the capture lacks it.
+    original: Bools = known.original_at < NEVER
     original[group[came & ~requests["rtx"]]] = True
     before: I64 = np.cumsum(came) - came
     earlier: I64 = before - before[np.flatnonzero(first)][group]
@@ -155,6 +213,17 @@ def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, tri
         triggered = (last >= 0) & (trips.time[last] == known.at) & ~asked_for
         by[triggered] = time[trips.transmission[last[triggered]]] + shortest
     return by
+
+
+def _reported_missing(requests: Rows, known: Acknowledged, group: I64, first: Bools, trips: RoundTrips) -> Bools:
+    """Which transmissions are of a PSN whose first one had not come when a packet arrived that was sent too much later
+    to have overtaken it, and no SACK shows that it came at last. An answer soon after the resend may be a quick one."""
+    if not len(trips.ns):
+        return np.zeros(len(requests), np.bool_)
+    spread = int(np.percentile(trips.ns, _NEARLY_ALL) - trips.ns.min())
+    missing = (known.missing_until > requests["time"][first] + spread) & (known.original_at == NEVER)
+    reported: Bools = missing[group]
+    return reported
 
 
 def _soonest(requests: Rows, trips: RoundTrips, sure: Bools, shortest: int) -> I64:

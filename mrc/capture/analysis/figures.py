@@ -229,14 +229,14 @@ class DirectionFigures:
     @property
     def lost_text(self) -> str:
         """The lost, for a table: at the receiver, those before the capture and those behind it."""
+        more = f", up to {self.lost_unsure} more" if self.lost_unsure else ""
         if self.lost is not None:
-            more = f", up to {self.lost_unsure} more" if self.lost_unsure else ""
             return count_text(self.lost, self.loss_share) + more
         if self.capture_point != "receiver":
             return "?"
         behind = f", {self.lost_behind_capture} behind" if self.lost_behind_capture else ""
         before = "?" if self.missing_before_capture is None else str(self.missing_before_capture)
-        return f"{before} before{behind}"
+        return f"{before} before{behind}{more}"
 
 
 @dataclass(frozen=True, slots=True)

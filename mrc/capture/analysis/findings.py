@@ -14,7 +14,7 @@ from mrc.capture.analysis.analysis import CUT_SHORT, Analysis
 from mrc.capture.analysis.capture_findings import of_capture
 from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.fates import LOST, PENDING
+from mrc.capture.analysis.fates import PENDING
 from mrc.capture.analysis.finding import (
     ERROR,
     INFO,
@@ -102,6 +102,11 @@ def _silent_tail(direction: Direction) -> Iterator[Finding]:
         # Nobody owes an answer to what did not ask for one, nor does anything behind it.
         asking = known.requests["seq"][known.requests["ackreq"] | (known.requests["span"] > 0)]
         due &= known.requests["seq"][pending] <= (int(asking.max()) if len(asking) else -1)
+        sent, refusals = known.requests[pending], direction.answers[direction.answers["kind"] == NAK]
+        # Nor to what is behind the place to which the requestor went back, until it comes there again.
+        due &= sent["seq"] <= direction.requests["seq"][-1]
+        if len(refusals):
+            due &= (sent["seq"] <= refusals["cack"][-1]) | (sent["time"] > refusals["time"][-1])
     # Those of the last instant are merely on their way.
     if not due.any():
         return
@@ -146,7 +151,7 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
         weight = figures.missing_before_capture
         yield Finding(WARNING, "loss-before-capture", text, figures.name, ev, weight=weight)
     yield from _losses_uncounted(direction)
-    behind = direction.fates.requests["ev"][direction.fates.are(LOST)].tolist()
+    behind = direction.fates.requests["ev"][direction.lost].tolist()
     if figures.capture_point == "receiver" and behind:
         count = plural(len(behind), "packet")
         of_paths = places(figures.paths, Counter(behind)) if figures.transport == "mrc" else "go-back-N"
@@ -190,6 +195,12 @@ def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
     if figures.transport == "rc" and naks.any():
         first = direction.answers[naks][0]
         count = plural(int(naks.sum()), "NAK")
+        if known.reorders:
+            text = f"packets came out of order, which RC takes for losses: {count} of a sequence error"
+            yield at_packet(
+                WARNING, "out-of-order", text, figures, first["number"], first["time"], weight=int(naks.sum())
+            )
+            return
         text = f"packets were lost: {count} of a sequence error; this capture does not show how many packets"
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=int(naks.sum()))
     elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:

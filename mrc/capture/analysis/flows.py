@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
 from mrc.capture.analysis.drift import Drift
 from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, Fields, Rows
@@ -49,6 +50,23 @@ class PathSeen(NamedTuple):
     pair: int
 
 
+class Reached(NamedTuple):
+    """When packets came to the place near the responder, by the clock of that place: by their number in the file, of
+    the sighting that counts."""
+
+    numbers: I64
+    time: I64
+
+    def of(self, numbers: I64) -> I64:
+        """NEVER for those not seen there."""
+        found = np.full(len(numbers), NEVER)
+        if len(self.numbers):
+            at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+            there = self.numbers[at] == numbers
+            found[there] = self.time[at[there]]
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Copies:
     """What `mrc.capture.analysis.copies` took out of a flow: `copies` are second sightings by the capture,
@@ -64,6 +82,8 @@ class Copies:
     # Answers and requests are there more often than the distances found explain.
     is_unclear: bool = False
     drift: Drift | None = None
+    # Of MRC, where hop limits tell two places apart.
+    reached: Reached | None = None
 
     @property
     def of_two_places(self) -> bool:
@@ -89,6 +109,8 @@ class Flow:
         self.probes: list[Rows] = []
         self.congestion_notifications: list[Rows] = []
         self.copies = Copies()
+        # Of RC: a pause may stand between two sightings of one packet (`forward_steps`).
+        self.torn = False
 
     def distance(self, psn: int) -> int:
         """How many PSNs lie between one and the latest."""

@@ -69,6 +69,19 @@ class _Seen(NamedTuple):
     first: Rows
     again: I64
     more: I64
+    # Of RC all sightings, in order of PSN, then time; else none.
+    rows: Rows
+
+    def is_torn(self, pause: Pause) -> bool:
+        """Whether a packet may have been seen at one place before a pause and at the other behind it: an odd number of
+        sightings is on each side, where two places saw the flow."""
+        fresh = np.append(True, self.rows["seq"][1:] != self.rows["seq"][:-1])[: len(self.rows)]
+        begins = np.flatnonzero(fresh)
+        if not len(begins):
+            return False
+        before = np.add.reduceat((self.rows["time"] <= pause.begin).astype(np.int64), begins)
+        sizes = np.diff(np.append(begins, len(self.rows)))
+        return bool((before % 2 & (sizes - before) % 2).any())
 
     @classmethod
     def of(cls, flow: Flow, pauses: list[Pause]) -> _Seen:
@@ -84,11 +97,29 @@ class _Seen(NamedTuple):
         more = rows["seq"][begins[sizes > usual]]
         if flow.mrc:
             more = rows["seq"][begins][rows["rtx"][begins]]
+        elif len(rows) and usual == 2 and (near_far := _near_and_far(rows, begins, sizes)) is not None:
+            # Hop limits tell the places apart: what one has as often as the other was sent as often.
+            begins, again = near_far
         else:
             # Of RC nothing but the number of sightings tells a packet sent again from one seen again.
             begins, again = begins[sizes == usual], again[sizes == usual]
         order = np.lexsort((rows["time"][begins], rows["seq"][begins]))
-        return cls(rows[begins[order]], again[order] * (usual == 2), more)
+        return cls(rows[begins[order]], again[order] * (usual == 2), more, rows[:0] if flow.mrc else rows)
+
+
+def _near_and_far(rows: Rows, begins: I64, sizes: I64) -> tuple[I64, I64] | None:
+    """Of requests of RC that two places have equally often, of each transmission the row of the first place and the
+    time at the other; None where hop limits do not tell two places apart. `rows` in order of PSN, then time, `begins`
+    the first of each PSN."""
+    hops = np.unique(rows["hop"])
+    if len(hops) != 2:
+        return None
+    group = np.repeat(np.arange(len(begins)), sizes)
+    near = rows["hop"] == hops[1]
+    alike = (2 * np.add.reduceat(near.astype(np.int64), begins) == sizes)[group]
+    # Both in order of PSN, then time: the first at one place is the first at the other.
+    one, other = np.flatnonzero(near & alike), np.flatnonzero(~near & alike)
+    return one, rows["time"][other]
 
 
 class _Around(NamedTuple):
@@ -123,6 +154,8 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
         if ns is not None and len(found.steps) < _MOST_STEPS:
             found.steps.append(Step(pause.number, -ns, pause.end))
             continue
+        for flow, each in zip(flows, seen, strict=True):
+            flow.torn |= each.is_torn(pause)
         told = across.any() or any(each.within for each in there)
         held_up = _at_once(pairs.sent[across], pairs.answered[across], pairs.longer[across], tolerance)
         held_up |= any(each.again for each in there)
@@ -149,7 +182,7 @@ def _near(parts: list[Rows], row: np.dtype[np.void], pauses: list[Pause]) -> Row
 def _all_pairs(flows: list[Flow], seen: list[_Seen], pauses: list[Pause]) -> tuple[_Pairs, int, int]:
     """The pairs of all flows; how far usual times are from those of their path, and how long nearly all take."""
     found: list[tuple[I64, I64, I64, bool]] = []
-    for flow, (rows, again, _) in zip(flows, seen, strict=True):
+    for flow, (rows, again, _, _) in zip(flows, seen, strict=True):
         answers = _near(flow.answers, ANSWER_ROW, pauses)
         answers = answers[np.lexsort((answers["number"], answers["time"]))]
         index, places = triggering(rows, answers) if flow.mrc else asking(rows, answers)

@@ -23,6 +23,8 @@ _USUALLY = 0.5
 _PAUSE = 8
 # It goes back so many times later than usual after a NAK when it had done so before without that being seen.
 _SLOW = 2
+# Of a hundred answers so many are no slower than usual.
+_NEARLY_ALL = 95
 
 
 class GoneBack(NamedTuple):
@@ -40,6 +42,10 @@ class GoneBack(NamedTuple):
     may_hide: bool = False
     # At the receiver: how many passed and were sent again by a timer. They were lost behind, or dropped behind a gap.
     unsettled: int = 0
+    # Elsewhere: which are `lost` for all that is known, as the file ends before an answer tells.
+    doubtful: Bools | None = None
+    # Packets come out of order: one that a NAK names may have been overtaken.
+    reorders: bool = False
 
 
 def gone_back(
@@ -62,7 +68,9 @@ def gone_back(
     begins = np.flatnonzero(back)
     naks = answers[(answers["kind"] == NAK) & (answers["code"] <= SEQUENCE_ERROR)]
     acks = answers[np.isin(answers["kind"], (ACK, RESPONSE))]
-    soonest = _soonest(requests, acks)
+    soonest, slowest = _times_of_answers(requests, acks)
+    # A packet that is refused had come, and all before it.
+    telling = answers[np.isin(answers["kind"], (ACK, RESPONSE)) | (answers["kind"] == NAK) & ~_names_a_loss(answers)]
     highest = np.maximum.accumulate(seq) if len(seq) else seq
     edges = np.maximum.accumulate(acks["cack"]) if len(acks) else acks["cack"]
     ends = np.append(begins[1:], len(seq))[: len(begins)]
@@ -72,6 +80,8 @@ def gone_back(
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     reactions: list[int] = []
     unsettled, guessed = 0, False
+    doubtful = np.zeros(len(requests), np.bool_)
+    reorders = _overtaken(seq)
     unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -85,9 +95,14 @@ def gone_back(
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
             if not refused:
                 reactions.append(int(time[begin] - named["time"]))
+                # What goes back again so soon is merely one that came late.
+                answered = int(time[begin]) + soonest
+                after = int(np.searchsorted(time[begins], answered, "right"))
+                until = int(time[begins[after]]) if after < len(begins) else int(NEVER)
+                reorders |= _had_come(acks, silent, answered, until)
             # The answer and what is sent again may have one time stamp.
             at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
-            if at >= 0 and (requests["time"][at] >= last_begin or last_head > psn):
+            if at >= 0 and (refused or requests["time"][at] >= last_begin or last_head > psn):
                 (found.refused if refused else found.lost)[at] = True
                 found.by_nak[at] = True
             else:
@@ -112,7 +127,9 @@ def gone_back(
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
             # Sent again before an answer can have been missed: nothing was lost.
             continue
-        cause = _without_nak(run, requests, acks, soonest, silent)
+        cause = _without_nak(run, requests, telling, soonest, slowest, silent)
+        # Before anything is acknowledged in the file it does not show where the requestor went back to.
+        guessed |= int(known.edge_at(time[begin : begin + 1], int(NEVER))[0]) == NEVER
         arrived = order[begin:end][seq[begin:end] <= cause.arrived]
         found.spurious[arrived] = again[arrived]
         # That something behind all that came here was lost is one of two reasons: the other is a lost answer.
@@ -130,10 +147,28 @@ def gone_back(
             unsettled += 1
         else:
             found.lost[at] = True
+            doubtful[at] = cause.unanswered
     trip = int(np.median(reactions)) if reactions else 0
     slow = any(each > _SLOW * max(trip, usual) for each in reactions)
     may_hide = behind and (guessed or slow or _may_hide(requests[order], max(trip, usual)))
-    return found._replace(lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled)
+    return found._replace(
+        lost_unseen=unseen, may_hide=may_hide, unsettled=unsettled, doubtful=doubtful, reorders=reorders
+    )
+
+
+def _overtaken(seq: I64) -> bool:
+    """Whether a packet stands alone behind a higher PSN, in order of time, and the next goes on behind that. (A
+    requestor that goes back sends all from there on.)"""
+    return bool(((seq[1:-1] < seq[:-2]) & (seq[2:] == seq[:-2] + 1)).any())
+
+
+def _had_come(acks: Rows, silent: I64, begin: int, end: int) -> bool:
+    """Whether an answer is to a packet that the responder had already: it acknowledges no more than the one before it,
+    or a packet that does not ask (`silent`). After a NAK the responder had nothing of what is sent again, unless that
+    came late."""
+    low, high = np.searchsorted(acks["time"], (begin, end), "right").tolist()
+    cack = acks["cack"][max(0, low - 1) : high]
+    return bool((cack[1:] <= cack[:-1]).any() or np.isin(acks["cack"][low:high], silent).any())
 
 
 def _may_hide(requests: Rows, usual: int) -> bool:
@@ -169,23 +204,26 @@ class _Cause(NamedTuple):
 
     lost: int | None
     arrived: int
+    # The file ends before an answer tells.
+    unanswered: bool = False
 
 
-def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, silent: I64) -> _Cause:
-    """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer
-    tells: it covers more than what was sent again can have brought if that had arrived before, or answers a packet that
-    did not ask (`silent`), as a responder answers what it has already."""
-    head, begin = run.head, int(run.time[0])
-    # Nine tenths of a round trip and a quarter more.
-    longest = soonest * 5 // 4
+def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, slowest: int, silent: I64) -> _Cause:
+    """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer, or
+    an RNR NAK, tells: it covers more than what was sent again can have brought if that had arrived before, or answers a
+    packet that did not ask (`silent`), as a responder answers what it has already."""
+    head, begin, open_from = run.head, int(run.time[0]), None
     # At the sender what comes at the same time was there before; at the receiver it is the answer.
     at = int(np.searchsorted(acks["time"], begin, "left" if run.at_receiver else "right"))
     while at < len(acks) and acks["time"][at] < run.until:
         covered, when = int(acks["cack"][at]), int(acks["time"][at])
         at += 1
-        if covered < head:
+        refused = acks["kind"][at - 1] == NAK
+        if covered < head - refused:
             continue
         sent = run.seq[run.time <= when - soonest]
+        if refused and covered + 1 > (int(sent.max()) if len(sent) else head - 1):
+            return _Cause(None, covered)
         repeated = bool(np.isin(covered, silent))
         # A capture may lack the last ones that had been sent again.
         if not repeated and covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
@@ -194,10 +232,13 @@ def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, silent: I6
             # Had something behind that been lost, the requestor would have waited for it.
             return _Cause(run.highest + 1 if not run.told and run.stalled else None, run.highest)
         before = _last_before(requests, covered + 1, begin - 1)
-        if before < 0 or when - requests["time"][before] > longest:
+        if before < 0 or when - requests["time"][before] > slowest:
             return _Cause(covered + 1, covered)
         # The next one may merely be on its way.
-    return _Cause(head if at == len(acks) or acks["time"][at] >= run.until else None, -int(NEVER))
+        open_from = covered
+    if open_from is not None:
+        return _Cause(None, open_from)
+    return _Cause(head, -int(NEVER), run.until == NEVER)
 
 
 def _silent(requests: Rows, acks: Rows) -> I64:
@@ -223,12 +264,18 @@ def _last_before(requests: Rows, psn: int, time: int) -> int:
     return at if at >= begin else -1
 
 
-def _soonest(requests: Rows, acks: Rows) -> int:
-    """Nine tenths of the shortest time from a request that asks, sent once, to an answer."""
+def _times_of_answers(requests: Rows, acks: Rows) -> tuple[int, int]:
+    """Nine tenths of the shortest time from a request that asks, sent once, to an answer, and nine eighths of the
+    longest usual one."""
     index, places = asking(requests, acks)
     took = acks["time"][places] - requests["time"][index]
     took = took[took >= 0]
-    return int(took.min()) * 9 // 10 if len(took) else 0
+    return (int(took.min()) * 9 // 10, int(np.percentile(took, _NEARLY_ALL)) * 9 // 8) if len(took) else (0, 0)
+
+
+def _names_a_loss(answers: Rows) -> Bools:
+    named: Bools = answers["code"] >= SEQUENCE_ERROR
+    return named
 
 
 def resent(requests: Rows, first: Bools, answers: Rows) -> Bools:

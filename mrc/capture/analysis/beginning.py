@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From where on a capture that began in the middle of a flow has all of it, and what it says of the packets before."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mrc.capture.analysis.acknowledged import NEVER, acknowledged
+from mrc.capture.analysis.fates import Fates
+from mrc.capture.analysis.records import NACK, Rows
+from mrc.capture.frames import I64, Bools
+
+
+class Beginning(NamedTuple):
+    """`first`: the PSN of the earliest first transmission. (What is sent again later may have been sent first before
+    the capture began.) From `whole` on no PSN can have come before the capture began: none is further behind another
+    than that. `begun`: no packet that was overtaken stands behind this time; `settled`: nor the answer to one."""
+
+    first: int
+    whole: int
+    begun: int
+    settled: int
+
+    @property
+    def in_the_middle(self) -> bool:
+        return self.settled > -int(NEVER)
+
+
+def beginning(known: Fates, mrc: bool) -> Beginning:
+    firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
+    if not len(firsts):
+        return Beginning(int(NEVER), int(NEVER), 0, 0)
+    if not firsts["lone"].all():
+        # Of two places the far one may show what passed the other before the capture began.
+        firsts = firsts[~firsts["lone"]]
+    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
+    seq, time = firsts["seq"], firsts["time"]
+    if not mrc or firsts["msn"][0] == 0:
+        return Beginning(int(seq[0]), int(seq[0]), -int(NEVER), -int(NEVER))
+    highest = np.maximum.accumulate(seq)
+    overtaken_by = np.searchsorted(highest, seq, "right")
+    behind = overtaken_by < np.arange(len(seq))
+    lag = int((time - time[np.minimum(overtaken_by, len(seq) - 1)])[behind].max(initial=0))
+    depth = int((highest - seq).max())
+    begun = int(time[0]) + lag
+    return Beginning(int(seq[0]), int(seq[0]) + depth, begun, begun + int(known.round_trips.ns.max(initial=0)))
+
+
+def not_seen(known: Fates, answers: Rows, mrc: bool) -> int:
+    """How many PSNs up to the acknowledged edge the capture does not have. Each of them was sent, and passed the
+    capture by if that ran by then."""
+    seqs, edge, begin = known.acknowledged.seqs, known.acknowledged.edge, beginning(known, mrc)
+    if not len(seqs) or not len(edge) or edge[-1] < begin.whole:
+        return 0
+    up_to = int(edge[-1])
+    whole = max(begin.whole, int(known.acknowledged.edge_at(np.array([begin.settled]), begin.whole - 1)[0]) + 1)
+    count = max(0, up_to - whole + 1 - int(np.searchsorted(seqs, up_to, "right") - np.searchsorted(seqs, whole)))
+    if not count or not begin.in_the_middle:
+        return count
+    # What the first answers show had come before.
+    early = answers[answers["time"] <= begin.settled]
+    if not len(early):
+        return count
+    up_to = min(up_to, int(early["base"].max()) + 64, int(max(early["trigger"].max(), whole)) + 64)
+    unseen = np.setdiff1d(np.arange(whole, up_to + 1), seqs)
+    return count - int((acknowledged(unseen, early, np.full(len(early), -NEVER)).at < NEVER).sum())
+
+
+def resent_only(known: Fates, answers: Rows, trimmed: Rows, at_receiver: bool, lost_behind: bool) -> int | None:
+    """How many PSNs of MRC the capture has retransmissions of and not the first transmission, not even trimmed,
+    although it was not acknowledged before. None where one of them may have come before the capture began."""
+    begin = beginning(known, True)
+    named = answers["trigger"][answers["kind"] == NACK]
+    came = np.concatenate([known.requests["seq"][~known.again], trimmed["seq"], named])
+    seqs: I64 = known.acknowledged.seqs
+    late = known.acknowledged.at < known.requests["time"][known.first]
+    alone: Bools = ~np.isin(seqs, came) & ~late & (seqs >= begin.first)
+    # What the responder was without after that had not come before, unless packets are lost between here and there.
+    missing = (known.acknowledged.missing_until > begin.begun) & (at_receiver and not lost_behind)
+    if (alone & (seqs < begin.whole) & ~missing).any():
+        return None
+    return int(alone.sum())
