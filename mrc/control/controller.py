@@ -27,7 +27,7 @@ from mrc.control.attributes import (
     PortControlAttr,
 )
 from mrc.control.errors import ControlError
-from mrc.control.ev_operations import EvEntry, EvOp, EvOpResult, entries, run_batch
+from mrc.control.ev_operations import EvEntry, EvOp, EvOpKind, EvOpResult, entries, run_batch
 from mrc.control.events import EvEventQueue
 from mrc.control.operations import Batch, OperationResult
 from mrc.control.profiles import Profiles, profiles_of
@@ -173,9 +173,11 @@ class Controller:
         With `keep_going` the entries after it are run, too.
 
         An EV that was DENIED carries no packet from the return of this call on, but probes of `operate` that name it.
-        Raises ControlError ENOENT for a profile nobody described, E2BIG for too long a batch.
+        A batch of queries alone changes nothing, and so takes no CAP_NET_ADMIN. Raises ControlError ENOENT for a
+        profile nobody described, E2BIG for too long a batch.
         """
-        return self._change(lambda: run_batch(self.profiles, profile_id, batch, keep_going=keep_going))
+        carry_out = self._call if all(each.op == EvOpKind.QUERY_STATE for each in batch) else self._change
+        return carry_out(lambda: run_batch(self.profiles, profile_id, batch, keep_going=keep_going))
 
     def query_ev_array(self, profile_id: int, most: int = MAX_EV_COUNT) -> list[int | None]:
         """The array of an EXPLICIT profile, None where it is not populated. Raises ControlError E2BIG, with the needed

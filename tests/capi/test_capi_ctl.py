@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from c_programs import PROGRAMS, WITHIN_S, compiled, run_one, runs_programs
 from loopback import Inside
 
@@ -20,15 +17,6 @@ from mrc.lab import Lab
 
 pytestmark = runs_programs
 DENIED_SPINE = "p1s1"
-
-
-@pytest.fixture
-def directory() -> Iterator[str]:
-    """Where the host's file is. A socket's path has 107 bytes at most."""
-    path = Path(f"/tmp/mrc-ctl-{os.getpid()}")
-    path.mkdir(mode=0o700)
-    yield str(path)
-    shutil.rmtree(path)
 
 
 def test_a_controller_that_checks_by_itself(inside: Inside, tmp_path: Path, directory: str) -> None:

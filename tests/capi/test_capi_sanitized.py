@@ -20,6 +20,7 @@ CLANG = ["clang", "-DSANITIZED", "-g", "-O1", "-fno-omit-frame-pointer"]
 RACES = "called_from_lib:_compiled.cpython\ncalled_from_lib:libpython3\n"
 SANITIZED = [
     ("address", "closed"),
+    ("address", "ctl_calls"),
     ("address", "garbage"),
     ("address", "refusals"),
     ("address", "rings"),
@@ -49,7 +50,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 @pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang: apt install clang")
 @pytest.mark.parametrize(("sanitizer", "program"), SANITIZED)
 def test_a_sanitizer_finds_nothing(
-    libraries: Callable[[str], Path], inside: Inside, tmp_path: Path, sanitizer: str, program: str
+    libraries: Callable[[str], Path], inside: Inside, tmp_path: Path, directory: str, sanitizer: str, program: str
 ) -> None:
     by = [*CLANG, f"-fsanitize={sanitizer}"]
     library = libraries(sanitizer)
@@ -59,6 +60,7 @@ def test_a_sanitizer_finds_nothing(
         inside,
         str(made),
         LD_LIBRARY_PATH=str(library),
+        MRC_CONTROL_DIR=directory,
         # Python keeps what it has until the process ends.
         ASAN_OPTIONS="detect_leaks=0",
         TSAN_OPTIONS=f"suppressions={tmp_path / 'races'} ignore_noninstrumented_modules=1",

@@ -270,6 +270,8 @@ def test_without_cap_net_admin_nothing_changes(inside: Inside, monkeypatch: pyte
                 assert refused.value.errno == errno.EPERM
             assert controller.query_ev_format(3).state == INIT
             assert controller.query_port(1).up
+            (asked,) = controller.ev_operations(0, [EvOp(EvOpKind.QUERY_STATE, ev=1)])
+            assert (asked.errno, asked.state) == (0, EvState.GOOD)
         assert not store_path(fabric_of_this_host(addresses=ADDRESSES)).exists()
 
     inside(run)

@@ -22,6 +22,7 @@ int main(void)
 		EPERM);
 	FAILS(mrc_ctl_modify_cc_profile(mrc, 1, &cc, MRC_CTL_CC_PROFILE_STATE | MRC_CTL_CC_PROFILE_ALGORITHM), EPERM);
 	FAILS(ev_operation(0, MRC_CTL_EV_OP_MODIFY_EV_STATE, &entry, 1), EPERM);
+	FAILS(ev_operation(0, MRC_CTL_EV_OP_QUERY_EV_STATE, &entry, 1), 0), CHECK(entry.state, MRC_CTL_EV_UNKNOWN);
 	FAILS(mrc_ctl_query_cc_profile(mrc, 1, &cc, MRC_CTL_CC_PROFILE_STATE), 0);
 	CHECK(cc.profile_state, MRC_CTL_PROFILE_INIT);
 	return wrong;
