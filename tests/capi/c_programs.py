@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from loopback import Inside, needs_root, own_loopback
+from patience import eventually
 
 from mrc.capi.build import INCLUDE, LIB, MRC_SONAME, SONAME, compiler
 
@@ -18,6 +20,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
 WITHIN_S = 300  # a sweep over lossy links took 17 to 51 s on a busy machine, once more than 120
+_LISTEN = "0A"  # as /proc/net/tcp has it
 # A machine that has a compiler has the library: the build compiles both.
 needs_compiler = pytest.mark.skipif(not compiler(), reason="there is no C compiler")
 runs_programs = [*needs_root, needs_compiler]
@@ -38,26 +41,43 @@ def environment(address: str, **more: str) -> dict[str, str]:
     return own | {"LD_LIBRARY_PATH": str(LIB), "MRC_ADDRESSES": address} | more
 
 
+def listens(port: int) -> bool:
+    """Whether somebody listens to a TCP port over IPv4, in the namespace of this thread."""
+    lines = [line.split() for line in Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]]
+    return any(line[1].endswith(f":{port:04X}") and line[3] == _LISTEN for line in lines)
+
+
+def finished(*started: subprocess.Popen[str], within_s: float = WITHIN_S) -> list[subprocess.CompletedProcess[str]]:
+    """What programs that print little ended with. When one has failed the others are ended: they would wait for it."""
+    by = time.monotonic() + within_s
+    try:
+        while None in (ends := [each.poll() for each in started]) and not any(ends) and time.monotonic() < by:
+            time.sleep(0.01)
+    finally:
+        for each in started:
+            each.kill()
+    return [
+        subprocess.CompletedProcess(each.args, each.returncode, *said)
+        for each, said in [(each, each.communicate()) for each in started]
+    ]
+
+
 def run_both(
-    inside: Inside, left: Sequence[str], right: Sequence[str], *, within_s: float = WITHIN_S
+    inside: Inside, left: Sequence[str], right: Sequence[str], *, port: int | None = None, within_s: float = WITHIN_S
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Run two programs, one on each address, and wait for both."""
+    """Run two programs, one on each address, and wait for both; the second when the first listens to `port`."""
     done: list[subprocess.CompletedProcess[str]] = []
 
+    def start(command: Sequence[str], address: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command, env=environment(address), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
     def run() -> None:
-        started = [
-            subprocess.Popen(
-                command, env=environment(address), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            for command, address in zip((left, right), ADDRESSES, strict=True)
-        ]
-        try:
-            for each in started:
-                out, err = each.communicate(timeout=within_s)
-                done.append(subprocess.CompletedProcess(each.args, each.returncode, out, err))
-        finally:
-            for each in started:
-                each.kill()
+        first = start(left, ADDRESSES[0])
+        if port is not None:
+            eventually(lambda: listens(port) or first.poll() is not None)
+        done.extend(finished(first, start(right, ADDRESSES[1]), within_s=within_s))
 
     inside(run)
     return done

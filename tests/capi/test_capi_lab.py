@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from c_programs import EXAMPLES, PROGRAMS, WITHIN_S, compiled, installed, runs_programs
+from c_programs import EXAMPLES, PROGRAMS, compiled, finished, installed, listens, runs_programs
+from patience import eventually
 
 from mrc.capi.build import LIB
 from mrc.fabric import Clos
@@ -22,6 +23,7 @@ pytestmark = runs_programs
 MODES = ["srv6", "srv6-srh", "stev", "ecmp"]
 H1 = "fd4d:5243::2"
 LAST_HOP = "h1-p0l1"
+PERFTEST_PORT = 18515
 SPINES = ["p0s0", "p0s1", "p1s0", "p1s1"]
 
 
@@ -44,12 +46,7 @@ def _start(lab: Lab, host: str, command: Sequence[str]) -> subprocess.Popen[str]
 
 
 def _finish(*started: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
-    try:
-        told = [each.communicate(timeout=WITHIN_S) for each in started]
-    finally:
-        for each in started:
-            each.kill()
-    return [(each.returncode, *said) for each, said in zip(started, told, strict=True)]
+    return [(each.returncode, each.stdout, each.stderr) for each in finished(*started)]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,7 +78,7 @@ def test_an_unmodified_ib_write_bw_runs_between_hosts_with_losses(mode: str) -> 
     with a_lab(mode) as lab:
         lab.impair("p0l0-p0s0", loss=0.01)
         server = _start(lab, "h1", command)
-        time.sleep(2)
+        eventually(lambda: lab.inside("h1", lambda: listens(PERFTEST_PORT)) or server.poll() is not None)
         # It knows IPv4 alone, and meets its peer over the hosts' own network.
         server_address = lab.ipv4_address("h1")
         assert server_address is not None

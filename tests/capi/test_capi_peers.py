@@ -11,7 +11,7 @@ from errno import ENOENT
 from pathlib import Path
 
 import pytest
-from c_programs import EXAMPLES, compiled, environment, needs_compiler, runs_programs
+from c_programs import EXAMPLES, compiled, environment, finished, needs_compiler, runs_programs
 from click.testing import CliRunner
 from loopback import Inside
 
@@ -100,11 +100,12 @@ def test_two_planes_of_ordinary_hosts_carry_a_program(mark: str, inside: Inside,
                 [program, "7003", *host],
                 env=environment(",".join(own), MRC_HOSTS=str(path)),
                 stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
             )
             for own, host in zip(hosts, ([], ["127.0.0.1"]), strict=True)
         ]
-        ended.extend((each.wait(60), each.communicate()[0]) for each in started)
+        ended.extend((each.returncode, each.stdout) for each in finished(*started))
 
     inside(run)
     assert [status for status, _ in ended] == [0, 0]

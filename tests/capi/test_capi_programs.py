@@ -13,6 +13,7 @@ from loopback import Inside
 from mrc.capi.build import LIB, SONAME
 
 pytestmark = runs_programs
+PORT = 18515
 
 
 def test_the_example_writes_a_mebibyte_and_its_immediate(inside: Inside, tmp_path: Path) -> None:
@@ -61,14 +62,14 @@ def test_a_program_may_end_while_its_threads_post(inside: Inside, tmp_path: Path
 def test_an_unmodified_ib_write_bw_runs(inside: Inside, options: list[str]) -> None:
     """Debian's, with LD_LIBRARY_PATH alone."""
     tool = installed("ib_write_bw")
-    command = [tool, "-p", "18515", *(options or ["-n", "500"])]
-    done = run_both(inside, command, ["sh", "-c", 'sleep 2; exec "$@"', "sh", *command, "127.0.0.1"])
+    command = [tool, "-p", str(PORT), *(options or ["-n", "500"])]
+    done = run_both(inside, command, [*command, "127.0.0.1"], port=PORT)
     assert [each.returncode for each in done] == [0, 0], done
 
 
 def test_ib_write_lat_and_ibv_devinfo_run(inside: Inside) -> None:
-    command = [installed("ib_write_lat"), "-p", "18516", "-n", "500"]
-    done = run_both(inside, command, ["sh", "-c", 'sleep 2; exec "$@"', "sh", *command, "127.0.0.1"])
+    command = [installed("ib_write_lat"), "-p", str(PORT), "-n", "500"]
+    done = run_both(inside, command, [*command, "127.0.0.1"], port=PORT)
     assert [each.returncode for each in done] == [0, 0], done
     told = run_one(inside, installed("ibv_devinfo")).stdout
     assert "hca_id:\tmrc0" in told
