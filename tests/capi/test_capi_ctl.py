@@ -41,8 +41,8 @@ def test_a_path_is_denied_under_a_transfer_in_a_lab(tmp_path: Path) -> None:
     started: list[subprocess.Popen[str]] = []
     with Lab.up(f"ctl-{os.getpid()}", Clos(planes=2, spines=2, mode="srv6")) as lab:
 
-        def start(host: str, *command: str, **more: str) -> subprocess.Popen[str]:
-            started.append(lab.popen(host, command, env=own | more, **pipes))
+        def start(host: str, *command: str) -> subprocess.Popen[str]:
+            started.append(lab.popen(host, command, env=own, **pipes))
             return started[-1]
 
         def sent_over(spine: str) -> int:
@@ -57,7 +57,7 @@ def test_a_path_is_denied_under_a_transfer_in_a_lab(tmp_path: Path) -> None:
             assert control.stdout is not None
             assert control.stdout.readline() == "profile 1\n"
             receiver = start("h1", bench, "7001")
-            sender = start("h0", bench, "7001", address, str(1 << 20), "300", BENCH_EV_PROFILE="1")
+            sender = start("h0", bench, "7001", address, str(1 << 20), "300", "1")
             while sent_over(DENIED_SPINE) < 1000:
                 assert sender.poll() is None
                 time.sleep(0.02)

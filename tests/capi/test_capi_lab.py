@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ pytestmark = runs_programs
 MODES = ["srv6", "srv6-srh", "stev", "ecmp"]
 H1 = "fd4d:5243::2"
 LAST_HOP = "h1-p0l1"
+SPINES = ["p0s0", "p0s1", "p1s0", "p1s1"]
 
 
 @contextmanager
@@ -101,3 +103,24 @@ def test_a_benchmark_over_mrc_h_is_exact(mode: str, tmp_path: Path) -> None:
     assert received == (0, "0 bytes wrong\n", "")
     assert (sent[0], sent[2]) == (0, "")
     assert sent[1].endswith("65536 bytes, 100 writes, 2 completions\n0 bytes wrong\n")
+
+
+def test_a_qp_uses_the_ev_profile_that_it_names_and_that_the_host_has(tmp_path: Path) -> None:
+    program = str(compiled(PROGRAMS / "mrc_bench.c", tmp_path, "-O2"))
+    profiles = tmp_path / "profiles.yaml"
+    profiles.write_text("ev_profiles:\n  5: {mode: explicit, evs: [p0s1, p1s0]}\n")
+    load = [sys.executable, "-m", "mrc", "ctl", "profile", "load", str(profiles), "--endpoint", "host"]
+    with a_lab("srv6") as lab:
+        assert [status for status, _, _ in _finish(_start(lab, "h0", load))] == [0]
+        address = lab.ipv4_address("h1")
+        assert address is not None
+        writes = [program, "7001", address, "65536", "20"]
+        received, sent = _finish(_start(lab, "h1", [program, "7001"]), _start(lab, "h0", [*writes, "5"]))
+        links = {each.name: each for each in lab.status().links}
+        carried = {spine: links[f"p{spine[1]}l0-{spine}"].toward[spine].bytes for spine in SPINES}
+        unknown = _finish(_start(lab, "h0", [*writes, "6"]))
+    assert (received, sent[0]) == ((0, "0 bytes wrong\n", ""), 0)
+    assert min(carried.pop(spine) for spine in ("p0s1", "p1s0")) > 1 << 20
+    assert max(carried.values()) < 10_000
+    assert unknown[0][:2] == (1, "")
+    assert unknown[0][2].endswith("INIT: No such file or directory\n")

@@ -76,3 +76,10 @@ def test_a_process_that_is_python_already_finds_it_under_its_other_name(inside: 
     )
     done = run_one(inside, sys.executable, "-c", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 1 1\n", "")
+
+
+def test_a_hint_reaches_the_qp_of_the_verbs_api(inside: Inside) -> None:
+    done = run_one(inside, sys.executable, str(PROGRAMS / "mrc_hints.py"))
+    assert (done.returncode, done.stderr) == (0, "")
+    counts = [each.split()[-1] for each in done.stdout.splitlines() if " : " in each]
+    assert counts == ["1", "2", "3", "0", "0", "0"], done.stdout

@@ -68,7 +68,7 @@ def test_values_and_places_are_those_of_the_tables(language: str, tmp_path: Path
 
 
 def test_a_program_names_the_version_that_it_is_written_for(tmp_path: Path) -> None:
-    """1.0.0 has no mrc_query_device_ex. Nobody can be written for a version that is not there yet."""
+    """1.0.0 has no mrc_query_device_ex. No program can be written for a version that is not there yet."""
     source = "#include <mrc.h>\nint main(void) { return !mrc_query_device_ex; }\n"
     (tmp_path / "one.c").write_text(source)
 

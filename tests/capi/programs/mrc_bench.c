@@ -2,10 +2,10 @@
 /*
  * What a benchmark over mrc.h does, between two processes: for each size a few writes one by one, then many with one
  * completion for each 64, then a write of one byte with an immediate elsewhere, and the bytes compared at the receiver.
- * No attribute of MRC is given but the EV profile that BENCH_EV_PROFILE names, and a hint that stays to the end.
+ * A hint that stays to the end is given, an EV profile where it is named, and no other attribute of MRC.
  *
- *   mrc_bench PORT                        receives
- *   mrc_bench PORT HOST LARGEST WRITES    writes, and prints a line for each size
+ *   mrc_bench PORT                                     receives
+ *   mrc_bench PORT HOST LARGEST WRITES [EV_PROFILE]    writes, and prints a line for each size
  */
 #include <arpa/inet.h>
 #include <mrc.h>
@@ -65,7 +65,7 @@ static void swap(int link, const void *mine, void *other, size_t length)
 	check(recv(link, other, length, MSG_WAITALL) == (ssize_t)length, "the peer ended");
 }
 
-static void open_all(void)
+static void open_all(const char *profile)
 {
 	struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
 	struct mrc_context_attr none = {0};
@@ -86,14 +86,11 @@ static void open_all(void)
 		pd, memory, LARGEST + 1, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
 	check(qp && mr, "mrc_create_qp");
 	struct mrc_qp_hint_init_attr hint = {.attr = {.num_qps_per_peer = 1, .num_send_peers = 1}};
-	struct mrc_qp_attr with = {.qp_hint = mrc_create_qp_hint(mrc, &hint)};
+	struct mrc_qp_attr with = {.qp_hint = mrc_create_qp_hint(mrc, &hint), .profile = {(uint64_t)atoi(profile ? profile : "0"), 0}};
+	int mask = MRC_QP_HINT | (profile ? MRC_QP_EV_PROFILE_ID : 0);
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-	const char *profile = getenv("BENCH_EV_PROFILE");
-	int given = MRC_QP_HINT | (profile ? MRC_QP_EV_PROFILE_ID : 0);
-
-	with.profile.ev_profile_id = profile ? strtoull(profile, NULL, 10) : 0;
-	check(!mrc_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &with, given),
+	check(!mrc_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &with, mask),
 		"INIT");
 	ours = (struct end){.addr = (uintptr_t)memory, .psn = 4711, .rkey = mr->rkey};
 	check(!mrc_get_qpn(qp, &ours.qpn) && !ibv_query_gid(context, 1, 3, &ours.gid), "ibv_query_gid");
@@ -175,7 +172,7 @@ int main(int count, char **arguments)
 	unsigned wrong = 0, told;
 
 	check(count > 1, "mrc_bench PORT [HOST LARGEST WRITES]");
-	open_all();
+	open_all(count > 5 ? arguments[5] : NULL);
 	ours.largest = host ? (uint32_t)atoi(arguments[3]) : 0;
 	int link = meet(atoi(arguments[1]), host);
 
