@@ -315,6 +315,8 @@ class _Said:
             if self.draw.transport == "mrc" and "begun-in-the-middle" not in {each.kind for each in found}:
                 self.wrong.append("that the first packets are missing is not said")
         for each in found:
+            if late and each.kind == "loss" and "or came late" in each.text:
+                continue
             if each.kind not in allowed:
                 self.wrong.append(f"finding {each.kind}: {each.text}")
             if each.kind in ("lossy-path", "dead-path", "slow-path") and each.ev not in self.draw.culprit:
@@ -337,7 +339,7 @@ _NAMES = {
     "rnr": {"receiver-not-ready"},
     "slow": {"slow-path"},
     "congested": {"congestion"},
-    "late": {"out-of-order"},
+    "late": {"out-of-order", "loss"},
 }
 # So few cannot be told from chance.
 _FEWEST_LOST = 8

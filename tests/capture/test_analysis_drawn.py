@@ -140,6 +140,10 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
 @pytest.mark.parametrize(
     "seed",
     [
+        pytest.param(94, id="RC: an answer to the next time that the requestor goes back is none to this"),
+        pytest.param(484, id="RC: one of forty NAKs is followed by an answer to what had come"),
+        pytest.param(1607, id="a NACK, not the SACK that shows the hole, had it sent again"),
+        pytest.param(1704, id="RC of two places beside frames that are missing is not out of order"),
         pytest.param(1803, id="RC sent again on both sides of a clock set forward"),
         pytest.param(20093, id="lone retransmission of the far place"),
         pytest.param(20158, id="RC that goes back again before it comes to what is behind"),

@@ -79,6 +79,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     reached = flow.copies.reached.of(requests["number"]) if flow.copies.reached and point.side == BOTH else None
     behind = point.side in (RECEIVER, MIDDLE)
     known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=behind, reached=reached)
+    if known.reorders and (flow.copies.of_two_places or not_seen(known, answers, False)):
+        # A sighting that was taken for another packet's stands alone too, and so does one beside those the file lacks.
+        known = replace(known, reorders=False)
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = planes_of(flow)

@@ -35,10 +35,12 @@ def beginning(known: Fates, mrc: bool) -> Beginning:
     if not firsts["lone"].all():
         # Of two places the far one may show what passed the other before the capture began.
         firsts = firsts[~firsts["lone"]]
+    earliest = firsts[firsts["time"] == firsts["time"].min()]
+    earliest = earliest[earliest["number"].argmin()]
+    if not mrc or earliest["msn"] == 0:
+        return Beginning(int(earliest["seq"]), int(earliest["seq"]), -int(NEVER), -int(NEVER))
     firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
     seq, time = firsts["seq"], firsts["time"]
-    if not mrc or firsts["msn"][0] == 0:
-        return Beginning(int(seq[0]), int(seq[0]), -int(NEVER), -int(NEVER))
     highest = np.maximum.accumulate(seq)
     overtaken_by = np.searchsorted(highest, seq, "right")
     behind = overtaken_by < np.arange(len(seq))

@@ -136,6 +136,7 @@ def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
     # Whether they were lost or merely late: a requestor sends again what a SACK shows to be missing.
     hole_at = known.acknowledged.hole_at[known.group]
     noticed = known.first & ~known.again & (known.noticed < NEVER) & (hole_at <= known.noticed)
+    noticed &= ~np.isin(known.requests["seq"], answers["trigger"][answers["kind"] == NACK])
     resent = known.noticed[noticed] - hole_at[noticed]
     if len(answered) < 3 or len(resent) < 3:
         return None

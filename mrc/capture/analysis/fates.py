@@ -61,8 +61,9 @@ class Fates:
     doubtful: Bools
     # Of MRC captured at both ends: of which the receiver's sightings show what became of them.
     settled: Bools
-    # Of RC: packets come out of order.
+    # Of RC: packets come out of order; the rows do, though that may be the capture's doing.
     reorders: bool
+    in_order: bool
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -159,7 +160,7 @@ def fates(
             _why(fate, found, requests, known, group, noticed, _refused(requests, answers, at_receiver))
     return Fates(
         *(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen, may_hide),
-        *(unsettled, doubtful, settled, reorders),
+        *(unsettled, doubtful, settled, reorders, not reorders),
     )
 
 

@@ -201,7 +201,8 @@ def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
                 WARNING, "out-of-order", text, figures, first["number"], first["time"], weight=int(naks.sum())
             )
             return
-        text = f"packets were lost: {count} of a sequence error; this capture does not show how many packets"
+        lost = "packets were lost" if known.in_order else "packets were lost or came late"
+        text = f"{lost}: {count} of a sequence error; this capture does not show how many packets"
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=int(naks.sum()))
     elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:
         # What a NACK names was trimmed or refused, and came here so.

@@ -25,6 +25,8 @@ _PAUSE = 8
 _SLOW = 2
 # Of a hundred answers so many are no slower than usual.
 _NEARLY_ALL = 95
+# A fabric reorders when the responder had come to what one in so many NAKs makes the requestor send again.
+_OFTEN = 10
 
 
 class GoneBack(NamedTuple):
@@ -81,7 +83,10 @@ def gone_back(
     reactions: list[int] = []
     unsettled, guessed = 0, False
     doubtful = np.zeros(len(requests), np.bool_)
-    reorders = _overtaken(seq)
+    had_come = 0
+    # What goes back alone merely came late.
+    following = seq[np.minimum(begins + 1, len(seq) - 1)] - seq[begins] if len(seq) else seq
+    going_on = time[begins[(following == 0) | (following == 1)]]
     unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -95,11 +100,10 @@ def gone_back(
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
             if not refused:
                 reactions.append(int(time[begin] - named["time"]))
-                # What goes back again so soon is merely one that came late.
                 answered = int(time[begin]) + soonest
-                after = int(np.searchsorted(time[begins], answered, "right"))
-                until = int(time[begins[after]]) if after < len(begins) else int(NEVER)
-                reorders |= _had_come(acks, silent, answered, until)
+                after = int(np.searchsorted(going_on, answered, "right"))
+                until = int(going_on[after]) if after < len(going_on) else int(NEVER)
+                had_come += _had_come(acks, silent, answered, until)
             # The answer and what is sent again may have one time stamp.
             at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
             if at >= 0 and (refused or requests["time"][at] >= last_begin or last_head > psn):
@@ -149,6 +153,7 @@ def gone_back(
             found.lost[at] = True
             doubtful[at] = cause.unanswered
     trip = int(np.median(reactions)) if reactions else 0
+    reorders = _overtaken(seq) or _OFTEN * had_come > len(reactions)
     slow = any(each > _SLOW * max(trip, usual) for each in reactions)
     may_hide = behind and (guessed or slow or _may_hide(requests[order], max(trip, usual)))
     return found._replace(
@@ -166,7 +171,7 @@ def _had_come(acks: Rows, silent: I64, begin: int, end: int) -> bool:
     """Whether an answer is to a packet that the responder had already: it acknowledges no more than the one before it,
     or a packet that does not ask (`silent`). After a NAK the responder had nothing of what is sent again, unless that
     came late."""
-    low, high = np.searchsorted(acks["time"], (begin, end), "right").tolist()
+    low, high = int(np.searchsorted(acks["time"], begin, "right")), int(np.searchsorted(acks["time"], end))
     cack = acks["cack"][max(0, low - 1) : high]
     return bool((cack[1:] <= cack[:-1]).any() or np.isin(acks["cack"][low:high], silent).any())
 
