@@ -224,7 +224,7 @@ def test_the_controller_is_nscc_unless_another_is_named() -> None:
     named = _connect(hand.endpoint, hand.endpoint.create_qp(CONFIG, "nscc"), hand)
     assert qp.controller is named.controller
     assert qp.controller is not hand.qp.controller
-    with pytest.raises(CallerError, match="there are fixed, nscc"):
+    with pytest.raises(CallerError, match="there are fixed, none, nscc"):
         factory_of("cubic")
 
 

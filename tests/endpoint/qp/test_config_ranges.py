@@ -60,7 +60,7 @@ LEAST: list[tuple[type[Any], str, float]] = [
     (LossConfig, "path_timer_min_ns", 1),
     (LossConfig, "tail_probe_min_ns", 0),
     (PathConfig, "active_count", 1),
-    (PathConfig, "ev_min_active", 1),
+    (PathConfig, "ev_min_active", 0),
     (PathConfig, "first_probe_path_timers", 0),
     (PathConfig, "probes_to_restore", 1),
     (PathConfig, "probe_interval_ns", 1),
