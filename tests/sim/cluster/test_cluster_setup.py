@@ -39,7 +39,7 @@ SMALL = Topology(4, planes=2, hosts_per_leaf=2, spines=2)
         (lambda: run(Setup(SMALL, flows([0], [1], 0))), "bytes must be 1"),
         (lambda: run(Setup(SMALL, flows([0], [1], 1, -1))), "start_ns cannot be negative"),
         (
-            lambda: run(Setup(SMALL, flows([0], [1], 9), policies=Policies(controller="none"))),
+            lambda: run(Setup(SMALL, flows([0], [1], 9), policies=Policies(controller="cubic"))),
             "no congestion controller",
         ),
         (
