@@ -124,5 +124,5 @@ def test_a_package_that_is_broken_is_named(
 
 def test_an_unknown_name_says_what_there_is(offer: Callable[[str, str], None]) -> None:
     offer("another_package:Halving", HALVING)
-    with pytest.raises(CallerError, match="no congestion controller 'cubic': there are fixed, halving, nscc"):
+    with pytest.raises(CallerError, match="no congestion controller 'cubic': there are fixed, halving, none, nscc"):
         factory_of("cubic")
