@@ -140,13 +140,13 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
 def _answers_ahead(requests: Rows, answers: Rows) -> int:
     """How far answers have to be moved so that none comes before the request that it answers: 0 unless most do, as in a
     file of two hosts' captures, each of what it sent, with clocks apart."""
-    first = requests[~requests["rtx"]]
+    first = np.flatnonzero(~requests["rtx"])
     sacks = answers[np.isin(answers["kind"], (SACK, ACK)) & ~answers["rtx"]]
-    seqs, at = np.unique(first["seq"], return_index=True)
-    if not len(seqs) or not len(sacks):
+    if not len(first) or not len(sacks):
         return 0
+    seqs, at = np.unique(requests["seq"][first], return_index=True)
     where = np.minimum(np.searchsorted(seqs, sacks["trigger"]), len(seqs) - 1)
-    took = (sacks["time"] - first["time"][at[where]])[seqs[where] == sacks["trigger"]]
+    took = (sacks["time"] - requests["time"][first[at[where]]])[seqs[where] == sacks["trigger"]]
     return int(-took.min()) + 1 if len(took) >= _BELIEVED and np.median(took) < 0 else 0
 
 
@@ -208,9 +208,11 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
         span = max((int(rows["time"][-1]) for rows in (requests, direction.answers) if len(rows)), default=0)
         span -= int(requests["time"][0]) if len(requests) else 0
         figures.goodput_gbps = figures.goodput_bytes * 8 / span if span > 0 else None
-    firsts = ordered[~again]
-    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
-    behind = np.maximum.accumulate(firsts["seq"]) - firsts["seq"] if len(firsts) else firsts["seq"]
+    # Column by column: whole rows of a large flow take longer to copy than to count.
+    firsts = np.flatnonzero(~again)
+    firsts = firsts[np.lexsort((ordered["number"][firsts], ordered["time"][firsts]))]
+    seq = ordered["seq"][firsts]
+    behind = np.maximum.accumulate(seq) - seq
     figures.reordered_packets = int((behind > 0).sum())
     figures.reorder_depth_max = int(behind.max()) if len(behind) else 0
     figures.idle_share, figures.waiting_share = round(spent.idle_share, 4), round(spent.waiting_share, 4)

@@ -29,18 +29,20 @@ class Beginning(NamedTuple):
 
 
 def beginning(known: Fates, mrc: bool) -> Beginning:
-    firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
+    requests = known.requests
+    firsts = np.flatnonzero(known.first & ~requests["rtx"] if mrc else known.first)
     if not len(firsts):
         return Beginning(int(NEVER), int(NEVER), 0, 0)
-    if not firsts["lone"].all():
+    if not (lone := requests["lone"][firsts]).all():
         # Of two places the far one may show what passed the other before the capture began.
-        firsts = firsts[~firsts["lone"]]
-    earliest = firsts[firsts["time"] == firsts["time"].min()]
-    earliest = earliest[earliest["number"].argmin()]
+        firsts = firsts[~lone]
+    time, number = requests["time"][firsts], requests["number"][firsts]
+    soonest = np.flatnonzero(time == time.min())
+    earliest = requests[firsts[soonest[number[soonest].argmin()]]]
     if not mrc or earliest["msn"] == 0:
         return Beginning(int(earliest["seq"]), int(earliest["seq"]), -int(NEVER), -int(NEVER))
-    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
-    seq, time = firsts["seq"], firsts["time"]
+    order = np.lexsort((number, time))
+    seq, time = requests["seq"][firsts[order]], time[order]
     highest = np.maximum.accumulate(seq)
     overtaken_by = np.searchsorted(highest, seq, "right")
     behind = overtaken_by < np.arange(len(seq))
