@@ -22,7 +22,7 @@ _QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 settings.register_profile(
     "default", max_examples=40, deadline=None, phases=_QUICK, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("ci", settings.get_profile("default"), max_examples=draws(100), print_blob=True)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=draws(60), print_blob=True)
 settings.register_profile("shrink", settings.get_profile("default"), phases=tuple(Phase))
 settings.load_profile("ci" if os.environ.get("CI", "").lower() == "true" else "default")
 
