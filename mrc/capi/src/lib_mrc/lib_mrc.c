@@ -15,8 +15,6 @@
 /* The oldest version with these layouts and values. */
 #define OLDEST MRC_API_VER(1, 0, 0)
 
-static const struct mrc_api *found;
-
 static int beside(char *path, size_t size)
 {
 	char own[PATH_MAX], *slash;
@@ -41,17 +39,7 @@ const void *mrc_table(const char *name, size_t size)
 	return table;
 }
 
-/* The functions, or NULL and ENOSYS. Threads that come at once find the same. */
-static const struct mrc_api *api(void)
-{
-	const struct mrc_api *known = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
-
-	if (!known && (known = mrc_table("mrc_libmrc", sizeof *known)))
-		__atomic_store_n(&found, known, __ATOMIC_RELEASE);
-	if (!known)
-		errno = ENOSYS;
-	return known;
-}
+FINDS(struct mrc_api, "mrc_libmrc")
 
 EXPORT void mrc_query_version(uint32_t *current_version, uint32_t *last_supported_version, uint32_t *vendor_version,
 	uint32_t *last_supported_vendor_version)
@@ -60,14 +48,6 @@ EXPORT void mrc_query_version(uint32_t *current_version, uint32_t *last_supporte
 	put(last_supported_version, OLDEST);
 	put(vendor_version, MRC_VENDOR_API_CURRENT_VERSION);
 	put(last_supported_vendor_version, MRC_VENDOR_API_LAST_SUPPORTED_VERSION);
-}
-
-/* `supported` is set whatever fails. */
-static int unsupported(int *supported)
-{
-	if (supported)
-		*supported = 0;
-	return -1;
 }
 
 PASSES_ON(int, mrc_query_device, (struct ibv_context *context, struct mrc_device_attr *attr, int *supported),

@@ -3,19 +3,7 @@
 #include "../ctl_api.h"
 #include "passing.h"
 
-static const struct mrc_ctl_api *found;
-
-/* The functions, or NULL and ENOSYS. Threads that come at once find the same. */
-static const struct mrc_ctl_api *api(void)
-{
-	const struct mrc_ctl_api *known = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
-
-	if (!known && (known = mrc_table("mrc_libmrc_ctl", sizeof *known)))
-		__atomic_store_n(&found, known, __ATOMIC_RELEASE);
-	if (!known)
-		errno = ENOSYS;
-	return known;
-}
+FINDS(struct mrc_ctl_api, "mrc_libmrc_ctl")
 
 EXPORT void mrc_ctl_query_version(uint32_t *current_version, uint32_t *last_supported_version, uint32_t *vendor_version,
 	uint32_t *last_supported_vendor_version)
@@ -24,13 +12,6 @@ EXPORT void mrc_ctl_query_version(uint32_t *current_version, uint32_t *last_supp
 	put(last_supported_version, MRC_CTL_API_LAST_SUPPORTED_VERSION);
 	put(vendor_version, 0);
 	put(last_supported_vendor_version, 0);
-}
-
-static int unsupported(int *supported)
-{
-	if (supported)
-		*supported = 0;
-	return -1;
 }
 
 PASSES_ON(int, mrc_ctl_query_device, (struct ibv_context *context, struct mrc_ctl_device_attr *attr), (context, attr), -1)

@@ -3,6 +3,7 @@
 #ifndef MRC_PASSING_H
 #define MRC_PASSING_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,20 @@
 typedef const void *mrc_table_function(size_t size);
 /* The table that a function of this name gives. NULL after a line on stderr. */
 const void *mrc_table(const char *name, size_t size);
+
+/* Makes api(): the functions, or NULL and ENOSYS. Threads that come at once find the same. */
+#define FINDS(type, table)                                                                                             \
+	static const type *api(void)                                                                                   \
+	{                                                                                                              \
+		static const type *found;                                                                              \
+		const type *known = __atomic_load_n(&found, __ATOMIC_ACQUIRE);                                         \
+                                                                                                                       \
+		if (!known && (known = mrc_table(table, sizeof *known)))                                               \
+			__atomic_store_n(&found, known, __ATOMIC_RELEASE);                                             \
+		if (!known)                                                                                            \
+			errno = ENOSYS;                                                                                \
+		return known;                                                                                          \
+	}
 
 #define PASSES_ON(type, name, parameters, arguments, failed)                                                           \
 	EXPORT type name parameters                                                                                    \
@@ -26,6 +41,14 @@ const void *mrc_table(const char *name, size_t size);
 		if (to)                                                                                                \
 			to->name arguments;                                                                            \
 	}
+
+/* `supported` is set whatever fails. */
+static inline int unsupported(int *supported)
+{
+	if (supported)
+		*supported = 0;
+	return -1;
+}
 
 static inline void put(uint32_t *place, uint32_t version)
 {
