@@ -102,7 +102,6 @@ class EvArray:
             raise ControlError(EINVAL, "an entry cannot be emptied: ev_new is the unpopulated EV")
         if entry.flags & ~ALL_COPIES:
             raise ControlError(EINVAL, f"there are no flags {entry.flags:#x}")
-        array = self._controller.query_ev_array(self._id)
         if self._in_srv6:
             self._check_port(new)
             op = EvOp(
@@ -113,7 +112,7 @@ class EvArray:
                 all_copies=bool(entry.flags & ALL_COPIES),
             )
         else:
-            op = self._dealt(array, old, new, state)
+            op = self._dealt(self._controller.query_ev_array(self._id), old, new, state)
         self._run(op)
 
     def _dealt(self, array: Sequence[int | None], old: Named, new: Named, state: EvState) -> EvOp:

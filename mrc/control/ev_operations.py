@@ -221,9 +221,8 @@ def entries(profiles: Profiles, profile_id: int, most: int) -> list[EvEntry]:
     if needed > most:
         raise ControlError(E2BIG, f"there are {needed} EVs, room for {most} was given", needed)
     found = [entry for qp, paths in members for entry in _of_qp(qp, paths)]
-    if not profiles.evs[profile_id].attributes.get("fields"):
-        return found
-    return [replace(entry, ev=profiles.in_the_array(profile_id, entry.ev)) for entry in found]
+    names = profiles.names(profile_id)
+    return [replace(entry, ev=names.get(entry.ev, entry.ev)) for entry in found] if names else found
 
 
 def _of_qp(qp: QueuePair, paths: PathSet) -> Iterator[EvEntry]:

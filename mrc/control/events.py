@@ -115,7 +115,7 @@ class EvEventQueue(EvEvents):
         return EvStateChange(
             event.at_ns,
             event.profile_id,
-            self._profiles.in_the_array(event.profile_id, event.ev),
+            self._profiles.names(event.profile_id).get(event.ev, event.ev),
             event.port + 1,
             plane,
             event.state,

@@ -6,7 +6,7 @@ api.md, Controller. Without fields an EV of the array is the one that packets ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from errno import EINVAL
 from typing import Any
 
@@ -41,9 +41,13 @@ def on_the_wire(ev: int, attributes: Mapping[str, Any], fmt: EvFormat) -> int:
         return ev_of_address(front)
 
 
-def in_the_array(ev: int, attributes: Mapping[str, Any], array: list[int | None], fmt: EvFormat) -> int:
-    """What the controller calls the EV that packets carry: the entry of the array that expands to it."""
+def names(attributes: Mapping[str, Any], array: Iterable[int | None], fmt: EvFormat) -> dict[int, int]:
+    """What the controller calls EVs that packets carry and that it calls otherwise: of entries that expand to the same
+    the first."""
     if not attributes.get("fields") or attributes["ev_mode"] != EvProfileMode.EXPLICIT:
-        return ev
-    known = (each for each in array if each is not None and on_the_wire(each, attributes, fmt) == ev)
-    return next(known, ev)
+        return {}
+    found: dict[int, int] = {}
+    for ev in array:
+        if ev is not None:
+            found.setdefault(on_the_wire(ev, attributes, fmt), ev)
+    return found

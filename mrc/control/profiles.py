@@ -79,6 +79,7 @@ class Profiles:
         self.device = device
         self.endpoint: Endpoint = device.endpoint
         self.formats: dict[int, Slot[EvFormatAttr]] = {}
+        self._names: dict[int, tuple[Slot[EvProfileAttr], Slot[EvFormatAttr] | None, dict[int, int]]] = {}
         self.evs: dict[int, Slot[EvProfileAttr]] = {}
         self.ccs: dict[int, Slot[CcProfileAttr]] = {}
         profile = device.ev_profile
@@ -297,12 +298,21 @@ class Profiles:
         """The EV that packets carry for one that the controller names. Raises ControlError EINVAL."""
         return self._on_the_wire(ev, self.evs[profile_id].attributes)
 
-    def in_the_array(self, profile_id: int, ev: int) -> int:
-        """What the controller calls an EV that packets carry."""
+    def names(self, profile_id: int) -> dict[int, int]:
+        """What the controller calls the EVs that packets carry, of an EXPLICIT profile with fields; else nothing.
+
+        Asked for each event of an EV, and worked out once for a profile as it is: each change makes another slot.
+        """
         slot = self.evs.get(profile_id)
         if slot is None or not slot.attributes.get("fields"):
-            return ev
-        return explicit_evs.in_the_array(ev, slot.attributes, slot.array, self.format_of(slot.attributes["format_id"]))
+            return {}
+        format_id = slot.attributes["format_id"]
+        of = slot, self.formats.get(format_id)
+        known = self._names.get(profile_id)
+        if known is None or known[0] is not of[0] or known[1] is not of[1]:
+            known = *of, explicit_evs.names(slot.attributes, slot.array, self.format_of(format_id))
+            self._names[profile_id] = known
+        return known[2]
 
     def _commit_ev(
         self, profile_id: int, attributes: dict[str, Any], array: list[int | None], *, whole: bool = False

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from control_pair import MILLISECOND, READY, ControlPair, refused, spine_ev
 from mrc.control import EvFormatAttr, EvOp, EvOpKind, EvProfileAttr, EvStateChange, ProfileState
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
+from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode
 from mrc.wire.usid import ev_of_address
 
@@ -76,6 +78,22 @@ def test_an_ev_is_denied_queried_and_told_of_by_its_masked_bits() -> None:
     assert set(pair.sent()["h0"]) == {spine_ev(0, 0), spine_ev(0, 3), spine_ev(1, 0)}
 
 
+def test_what_evs_are_called_is_worked_out_once_and_again_after_a_change() -> None:
+    """Each event asks for it, while packets wait."""
+    pair = ControlPair()
+    described(pair, PLANNED, [0b000, 0b101])
+    pair.connect(ev_profile_id=1)
+    profiles = pair.controller.profiles
+    before = profiles.names(1)
+    assert before == {spine_ev(0, 0): 0b000, spine_ev(1, 1): 0b101}
+    assert profiles.names(1) is before
+    assert pair.controller.ev_operations(1, [EvOp(EvOpKind.REPLACE, ev=0b101, new_ev=0b111)])[0].errno == 0
+    assert profiles.names(1) == {spine_ev(0, 0): 0b000, spine_ev(1, 3): 0b111}
+    with pair.controller.ev_events(ev_only=True) as events:
+        pair.controller.ev_operations(1, [EvOp(EvOpKind.MODIFY_STATE, ev=0b111, state=EvState.DENIED)])
+        assert [event.ev for event in events.take(2) if isinstance(event, EvStateChange)] == [0b111]
+
+
 def test_fields_change_under_a_write() -> None:
     """Modify-online: the array stays, and its bits name other paths."""
     pair = ControlPair(rate_bps=1_000_000_000)
@@ -121,9 +139,5 @@ def test_fields_that_the_format_has_no_room_for() -> None:
 
 @pytest.mark.parametrize("address", ["5f00::", "5f00:0:1000:2100::", "5f00:0:2001:1000::", "5f00:0:1000:4001::"])
 def test_an_address_that_is_no_path(address: str) -> None:
-    import ipaddress
-
-    from mrc.errors import CallerError
-
     with pytest.raises(CallerError, match="does not lead over a leaf and a spine"):
         ev_of_address(int(ipaddress.IPv6Address(address)))
