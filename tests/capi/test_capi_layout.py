@@ -79,6 +79,8 @@ def test_rings_and_calls_are_in_the_same_places_on_both_sides(tmp_path: Path) ->
     wanted = shared | {"CALL_WORDS": calls.CALL_WORDS, "NOT_GIVEN": calls.NOT_GIVEN}
     wanted |= {f"CALL_{each.name}": int(each) for each in calls.Call}
     wanted |= {f"MODIFY_{each.name}": int(each) for each in calls.Modify}
+    wanted |= {f"MRC_{each.name}": int(each) for each in calls.Mrc}
+    wanted |= {f"CONTROL_{each.name}": int(each) for kind in (calls.Control, calls.ControlWord) for each in kind}
     assert told(output(prints('"calls.h"', wanted), tmp_path, f"-I{SOURCE}")) == wanted
 
 
