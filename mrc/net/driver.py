@@ -85,8 +85,8 @@ class Driver:
         self._closed = False
         self._interrupted = False
         self._turning = False  # whether a turn is under way
-        # The thread that has the endpoint between two turns, and the one that stands in.
-        self._holder: int | None = None
+        # Whether an interrupt came outside of the loop, in the middle of what `_inside` does.
+        self._put_off = False
         self._stand_in: threading.Thread | None = None
         self._attendance: Attendance | None = None
         # Keeps a flood of what the endpoint would refuse away from it.
@@ -158,19 +158,17 @@ class Driver:
         me = threading.get_ident()
         if me == self._owner and self._turning:
             return True
-        return me == self._holder or (self._stand_in is not None and me == self._stand_in.ident)
+        return me == self._turn.holder or (self._stand_in is not None and me == self._stand_in.ident)
 
     def _inside(self, action: Callable[[], T]) -> T:
         """Do this while no turn is under way."""
         if self.is_inside():
             return action()
-        self._turn.begin()
-        self._holder = threading.get_ident()
-        try:
-            return action()
-        finally:
-            self._holder = None
-            self._turn.end()
+        result = self._turn.inside(action, threading.get_ident())
+        if self._put_off and threading.current_thread() is threading.main_thread():
+            self._put_off = False
+            raise KeyboardInterrupt
+        return result
 
     def check_open(self) -> None:
         """Raises MrcError when the driver is closed."""
@@ -264,14 +262,23 @@ class Driver:
                 os.eventfd_write(self._wake, 1)
 
     def interrupt(self) -> bool:
-        """End the loop with KeyboardInterrupt at its next turn. Returns whether it is in a turn now.
+        """End the loop with KeyboardInterrupt at its next turn. Returns whether that is seen to: else the caller does.
 
-        For signal handlers: an exception that one raises vanishes in the compiled code of a turn, and may vanish in a
-        library.
+        For signal handlers, which run in the main thread. An exception that one raises vanishes in the compiled code of
+        a turn, and anywhere in the loop it may leave a lock held or half of something done. So it is seen to as long as
+        the main thread runs the loop or has the endpoint; but a second interrupt ends what the first one waits for.
         """
-        self._interrupted = True
+        again, self._interrupted = self._interrupted, True
         self.wake()
-        return self._turning
+        me = threading.get_ident()
+        if self._turning:
+            return True
+        if me == self._owner:
+            return not again
+        if me == self._turn.holder and not again:
+            self._put_off = True
+            return True
+        return False
 
     # ------------------------------------------------------------------ the loop
 
@@ -288,6 +295,7 @@ class Driver:
         posted there go ahead of the answers. It must not destroy a QP then, whose last answer would never leave. This
         costs a return to Python for each batch of packets, so only who answers writes with writes wants it.
         """
+        before = self._interrupted
         with self._lock:
             self._owner = threading.get_ident()
         try:
@@ -304,6 +312,8 @@ class Driver:
             with self._lock:
                 self._run_calls()
                 self._owner = None
+        if self._interrupted and not before:
+            raise KeyboardInterrupt
 
     def poll(self) -> None:
         """One turn without sleep, for who looks again at once. Like `run`, for one thread at a time."""

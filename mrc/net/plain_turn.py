@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from mrc.endpoint.parts.flags import Flag
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
@@ -16,6 +17,7 @@ from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in
 from mrc.net.turn import AWAKE_NS, MOST_TURNS_BEFORE_TIMERS, SHORT_BATCH, SHORT_BATCH_PAUSE_NS, STREAM
 from mrc.wire.transmit_batch import TransmitBatch
 
+T = TypeVar("T")
 _NS = 1e-9
 
 
@@ -39,7 +41,7 @@ class PlainTurn:
         self._budget = budget
         self._fds: list[int] = []
         self._others: list[int] = []
-        self.look_at = self.sleep_until = 0
+        self.look_at = self.sleep_until = self.holder = 0
         self.wanted = Flag()
         self.readable = 0
         self._arrived = False
@@ -52,11 +54,13 @@ class PlainTurn:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
         self._fds, self._others = [*ports, *others], others
 
-    def begin(self) -> None:
-        """One thread has the endpoint, that of the loop or who holds the driver's lock: there is nothing to begin."""
-
-    def end(self) -> None:
-        """As `begin`."""
+    def inside(self, action: Callable[[], T], thread: int) -> T:
+        """Run `action`: one thread has the endpoint, that of the loop or who holds the driver's lock."""
+        try:
+            self.holder = thread
+            return action()
+        finally:
+            self.holder = 0
 
     def close(self) -> None:
         """End the turn: no thread turns any more."""

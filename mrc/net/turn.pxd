@@ -34,11 +34,12 @@ cdef class Turn:
     cdef bint _sends_first
     cdef long long _before_timers, _short_batches, _data_before_answers
     cdef public long long look_at, sleep_until
-    cdef readonly long long readable
+    cdef readonly long long holder, readable
     cdef readonly Flag wanted
 
     cpdef have_doorbells(self, unsigned long long address)
     cpdef begin(self)
+    cpdef inside(self, object action, long long thread)
     cpdef ring(self, int bell)
     @cython.locals(asleep=cython.bint)
     cpdef end(self)

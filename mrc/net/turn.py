@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Callable
+from typing import TypeVar
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
@@ -42,6 +44,8 @@ PATIENCE_NS = 1_000_000
 LOOK_NS = 1_000_000
 LOOKS = 20
 LONGEST_SLEEP_NS = 100_000_000
+
+T = TypeVar("T")
 
 _SHORT_BATCH, _STREAM, _PAUSE_NS = SHORT_BATCH, STREAM, SHORT_BATCH_PAUSE_NS
 _MOST_BEFORE_TIMERS, _AWAKE_NS, _FOREVER = MOST_TURNS_BEFORE_TIMERS, AWAKE_NS, FOREVER
@@ -87,6 +91,7 @@ class Turn:
         "_stands_in",
         "_was_away",
         "_watcher_sleeps",
+        "holder",
         "look_at",
         "readable",
         "sleep_until",
@@ -121,6 +126,8 @@ class Turn:
         self._arrived = 0  # packets received and not taken in
         self._sends_first = False
         self._lock = EndpointLock()
+        # The thread that has the endpoint between two turns; 0: none.
+        self.holder = 0
         # What ends a sleep over the ports, and whether anybody sleeps so.
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = False
@@ -167,6 +174,20 @@ class Turn:
         self._lock.give_back()
         if asleep:
             system.ring(self._bell)
+
+    def inside(self, action: Callable[[], T], thread: int) -> T:
+        """Have the endpoint while `action` runs; return what it returns. `thread`: the calling one, `holder` meanwhile.
+
+        Compiled, no signal handler runs between `begin` and the `try`, nor in the `finally`: an exception that one
+        raises finds the endpoint given back.
+        """
+        self.begin()
+        try:
+            self.holder = thread
+            return action()
+        finally:
+            self.holder = 0
+            self.end()
 
     def ring(self, bell: int) -> None:
         """Make an eventfd readable without giving up the interpreter: for who has the endpoint."""
