@@ -26,7 +26,7 @@ def slow(lab: Lab) -> Iterator[Lab]:
 
 
 def test_hardly_anything_is_trimmed_whether_the_line_rate_is_given_or_measured(transfers: Transfers, slow: Lab) -> None:
-    """Where it is neither, more is sent again than there are packets: 9,000 to 13,000 for 6,144.
+    """Where it is neither, more is sent again than there are packets.
 
     The window, 1.5 BDP of at least 3 ms and what a SACK covers, is as large as what the two links take untrimmed.
     """
@@ -39,7 +39,7 @@ def test_hardly_anything_is_trimmed_whether_the_line_rate_is_given_or_measured(t
     assert given.document["retransmitted_packets"] < PACKETS / 2
     assert given.err == ""
     # Until it is measured the window is that of a faster network.
-    assert measured.document["retransmitted_packets"] < 3 * PACKETS / 2
+    assert measured.document["retransmitted_packets"] < PACKETS
 
 
 def test_a_bench_takes_it_too(transfers: Transfers, slow: Lab) -> None:

@@ -11,8 +11,10 @@ cdef long long _scaled(long long value, long long by, long long over) noexcept n
 @cython.final
 cdef class DeliveryRate:
     cdef readonly long long bps
-    cdef long long _interval, _ticks_per_second, _since, _acked
+    cdef long long _interval, _ticks_per_second, _since, _acked, _before, _acked_before
+    cdef bint _paused
     cdef WindowedMinimum _lowest
 
-    @cython.locals(elapsed=cython.longlong)
+    @cython.locals(rate=cython.longlong, told=cython.bint)
     cpdef bint on_ack(self, long long now, long long acked_bytes) noexcept nogil
+    cdef long long _rate(self, long long acked, long long elapsed) noexcept nogil

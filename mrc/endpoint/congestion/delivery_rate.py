@@ -12,13 +12,28 @@ _NEVER = -1
 
 
 class DeliveryRate:
-    """The highest rate of the last `window` units of time, over intervals of at least `interval`.
+    """The highest rate of the last `window` units of time, over intervals of at least `interval` each.
+
+    Where an end was kept from its work for a while, all that arrived meanwhile is acknowledged at once, in the interval
+    after the one in which it arrived. So an interval counts for no more than it and the one before deliver together.
+    What is acknowledged first after a pause of the application counts for nothing, for the same reason.
 
     Times are integers in the unit of the caller's `now`, `ticks_per_second` of them a second. `bps` is bits of nominal
-    packet size a second, 0 until the first interval is over.
+    packet size a second, 0 until the first interval is over. Of that one alone it is a first guess, which the next one
+    replaces.
     """
 
-    __slots__ = ("_acked", "_interval", "_lowest", "_since", "_ticks_per_second", "bps")
+    __slots__ = (
+        "_acked",
+        "_acked_before",
+        "_before",
+        "_interval",
+        "_lowest",
+        "_paused",
+        "_since",
+        "_ticks_per_second",
+        "bps",
+    )
 
     def __init__(self, interval: int, window: int, ticks_per_second: int) -> None:
         self._interval = interval
@@ -27,21 +42,37 @@ class DeliveryRate:
         self._lowest = WindowedMinimum(window)
         self._since = _NEVER
         self._acked = 0
+        # When the interval before this one began, and what was acknowledged in it.
+        self._before = _NEVER
+        self._acked_before = 0
+        self._paused = False
         self.bps = 0
 
     def on_ack(self, now: int, acked_bytes: int) -> bool:
         """So many bytes were newly acknowledged. Returns whether an interval ended, which `bps` takes into account."""
         if self._since == _NEVER or now - self._since > _LONGEST_INTERVALS * self._interval:
             # What is acknowledged first was delivered before the interval.
-            self._since, self._acked = now, 0
+            self._paused = self._since != _NEVER
+            self._since, self._acked, self._before = now, 0, _NEVER
             return False
         self._acked += acked_bytes
-        elapsed = now - self._since
-        if elapsed < self._interval:
+        if now - self._since < self._interval:
             return False
-        self.bps = -self._lowest.update(now, -_scaled(self._acked * _BITS, self._ticks_per_second, elapsed))
+        rate = self._rate(self._acked, now - self._since)
+        if self._before != _NEVER:
+            rate = min(rate, self._rate(self._acked_before + self._acked, now - self._before))
+            self.bps = -self._lowest.update(now, -rate)
+        elif not self._paused:
+            self.bps = rate
+        told = not self._paused
+        self._paused = False
+        if told:
+            self._before, self._acked_before = self._since, self._acked
         self._since, self._acked = now, 0
-        return True
+        return told
+
+    def _rate(self, acked: int, elapsed: int) -> int:
+        return _scaled(acked * _BITS, self._ticks_per_second, elapsed)
 
 
 def _scaled(value: int, by: int, over: int) -> int:

@@ -26,7 +26,7 @@ cdef class Nscc(CongestionController):
     cdef bint _restores_on_request, _clamps_restored
     cdef bint _resource_nack_keeps_cwnd, _trim_feeds_base_rtt
     cdef long long _qa_gate, _fulfils_after
-    cdef long long _mtu, _base_rtt, _zero_delay, _samples_to_derive_from, _line_rate, _configured_rate, _configured_base_rtt
+    cdef long long _mtu, _base_rtt, _derived_from, _zero_delay, _samples_to_derive_from, _line_rate, _configured_rate, _configured_base_rtt
     cdef long long _cwnd, _max_cwnd, _inc, _received, _last_adjust, _last_decrease, _fi_count, _saved_cwnd
     cdef bint _sending, _adjusting, _increasing, _penalised, _trigger_qa
     cdef long long _achieved, _ignored, _to_ignore, _qa_end
@@ -53,6 +53,7 @@ cdef class Nscc(CongestionController):
     @cython.locals(base_rtt=cython.longlong)
     cdef void _take_rtt(self, long long now, long long rtt) noexcept nogil
     cdef void _move_base_rtt(self, long long base_rtt) noexcept with gil
+    cdef bint _derived_from_a_queue(self, long long base_rtt) noexcept nogil
     @cython.locals(rate=cython.longlong)
     cdef void _follow_delivery(self, long long bps) noexcept nogil
     cdef void _move_line_rate(self, long long rate) noexcept with gil

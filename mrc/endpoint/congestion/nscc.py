@@ -56,6 +56,7 @@ class Nscc(CongestionController):
         "_configured_rate",
         "_cwnd",
         "_delivery",
+        "_derived_from",
         "_eta",
         "_ewma",
         "_fi",
@@ -110,7 +111,7 @@ class Nscc(CongestionController):
 
         self._least_rtt = WindowedMinimum(config.base_rtt_window, config.base_rtt)
         self._configured_base_rtt = _bounded(config.base_rtt)
-        self._base_rtt = _NONE
+        self._base_rtt = self._derived_from = _NONE
         self.parameters: NsccParameters | None = None
         self._target = self._qa_threshold = _NONE
         self._adjust_bytes = self._adjust_period = 0
@@ -337,8 +338,14 @@ class Nscc(CongestionController):
         self._max_cwnd = _bounded(self._config.max_cwnd_for(self._sizes, base_rtt, self._line_rate))
         self._cwnd = min(self._cwnd, self._max_cwnd)
         self._zero_delay = _bounded(self._config.zero_delay_at(base_rtt))
-        if self.parameters is None or self._samples_to_derive_from:
+        if self.parameters is None or self._samples_to_derive_from or self._derived_from_a_queue(base_rtt):
             self.use(self._config.parameters_for(self._sizes, base_rtt, self._line_rate))
+            self._derived_from = self._base_rtt
+
+    def _derived_from_a_queue(self, base_rtt: int) -> bool:
+        """Whether the round trip that all was derived from was long. Where the line rate is a guess, the first packets
+        fill the queues, and a target of as much would keep them full."""
+        return self._delivery is not None and base_rtt < self._derived_from // 2
 
     def use(self, parameters: NsccParameters) -> None:
         """Work with these from now on."""
@@ -362,6 +369,7 @@ class Nscc(CongestionController):
     def _move_line_rate(self, rate: int) -> None:
         self._line_rate = rate
         self.use(self._config.parameters_for(self._sizes, self._base_rtt, rate))
+        self._derived_from = self._base_rtt
         self._max_cwnd = _bounded(self._config.max_cwnd_for(self._sizes, self._base_rtt, rate))
         self._cwnd = min(self._cwnd, self._max_cwnd)
 

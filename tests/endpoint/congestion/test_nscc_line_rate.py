@@ -31,7 +31,7 @@ def test_a_rate_is_what_was_acknowledged_in_an_interval() -> None:
 
 def test_the_highest_rate_of_the_window_counts() -> None:
     rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
-    for at, size in [*((at, 5_000) for at in range(11)), *((at, 1_250) for at in range(11, 500))]:
+    for at, size in [*((at, 5_000) for at in range(21)), *((at, 1_250) for at in range(21, 500))]:
         rate.on_ack(at * MILLISECOND, size)
     assert rate.bps == 40_000_000
     for at in range(500, 1_200):
@@ -44,7 +44,38 @@ def test_a_pause_of_the_application_is_part_of_no_interval() -> None:
     rate.on_ack(0, 1_250)
     assert not rate.on_ack(101 * MILLISECOND, 1_000_000)
     assert rate.bps == 0
-    for at in range(102, 112):
+    # What comes within the first interval after it may have waited.
+    assert not any(rate.on_ack(at * MILLISECOND, 50_000) for at in range(102, 112))
+    for at in range(112, 122):
+        rate.on_ack(at * MILLISECOND, 1_250)
+    assert rate.bps == 0 or rate.bps == 10_000_000
+    for at in range(122, 132):
+        rate.on_ack(at * MILLISECOND, 1_250)
+    assert rate.bps == 10_000_000
+
+
+def test_what_waited_while_an_end_stood_still_is_no_rate() -> None:
+    """1,250 bytes a millisecond. Nothing is acknowledged from 30 to 63 ms, and 34 times as much at 64 ms.
+
+    The interval that began at 30 ms ends with the first answer, at 63 ms: 1,250 bytes in 33 ms. The next one has the
+    rest: 42 times as much in 10 ms, with the one before 43 in 43 ms. Then all is as before.
+    """
+    rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
+    for at in range(31):
+        rate.on_ack(at * MILLISECOND, 1_250)
+    rate.on_ack(63 * MILLISECOND, 1_250)
+    rate.on_ack(64 * MILLISECOND, 33 * 1_250)
+    for at in range(65, 100):
+        rate.on_ack(at * MILLISECOND, 1_250)
+    assert rate.bps == 10_000_000
+
+
+def test_the_first_interval_alone_is_a_guess_that_the_second_replaces() -> None:
+    rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
+    for at in range(11):
+        rate.on_ack(at * MILLISECOND, 5_000)
+    assert rate.bps == 40_000_000
+    for at in range(11, 21):
         rate.on_ack(at * MILLISECOND, 1_250)
     assert rate.bps == 10_000_000
 
@@ -80,6 +111,28 @@ def test_never_more_than_the_configured_rate() -> None:
     controller = Nscc(SIZES, dataclasses.replace(MEASURED, line_rate_bps=100_000_000))
     _acknowledged(controller, 125_000, 0, 12)
     assert controller.max_cwnd == 3 * 100_000_000 * RTT // (16 * SECOND)
+
+
+def test_a_round_trip_that_was_measured_through_a_full_queue_is_not_kept() -> None:
+    """The first packets of a guessed rate wait for 20 ms; the target would be as long as that for ever."""
+    controller = Nscc(SIZES, MEASURED)
+    for at in range(40):
+        controller.on_ack(at * MILLISECOND, 12_500, False, 20 * MILLISECOND)
+    assert controller.parameters == MEASURED.parameters_for(SIZES, 20 * MILLISECOND, 100_000_000)
+    controller.on_ack(40 * MILLISECOND, 12_500, False, RTT)
+    assert controller.parameters == MEASURED.parameters_for(SIZES, RTT, 100_000_000)
+    # A little less changes nothing, and what is configured stays as it is.
+    controller.on_ack(41 * MILLISECOND, 12_500, False, RTT - RTT // 4)
+    assert controller.parameters == MEASURED.parameters_for(SIZES, RTT, 100_000_000)
+
+
+def test_where_the_line_rate_is_known_what_follows_from_the_first_round_trips_is_kept() -> None:
+    controller = Nscc(SIZES, NsccConfig())
+    for at in range(40):
+        controller.on_ack(at * MILLISECOND, 12_500, False, 20 * MILLISECOND)
+    before = controller.parameters
+    controller.on_ack(40 * MILLISECOND, 12_500, False, RTT)
+    assert controller.parameters == before
 
 
 def test_a_small_change_of_the_rate_moves_nothing() -> None:
