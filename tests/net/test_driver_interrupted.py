@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An interrupt wherever CPython looks for signals in the loop: it ends it, and nobody waits for the endpoint for ever."""
+"""An interrupt wherever CPython looks for signals in the loop: it ends the loop, and leaves nobody waiting for ever."""
 
 from __future__ import annotations
 
