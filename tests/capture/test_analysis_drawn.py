@@ -116,6 +116,16 @@ def test_rc_that_the_network_doubles(place: str, seed: int) -> None:
     assert wrongs(made) == [], made.draw.words
 
 
+@pytest.mark.parametrize("harm", ["twice", "missing", "begun", "cut", "drift", "offset"])
+@pytest.mark.parametrize("place", ["receiver", "ends"])
+@pytest.mark.parametrize("seed", range(4))
+def test_rc_that_the_network_doubles_in_a_capture_that_lacks_or_doubles_something(
+    place: str, harm: str, seed: int
+) -> None:
+    made = drawn(seed, transport="rc", fault="doubled", place=place, harm=harm, hosts=1)
+    assert wrongs(made) == [], made.draw.words
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("seed", range(10))
 def test_rc_over_a_fabric_that_reorders(place: str, seed: int) -> None:

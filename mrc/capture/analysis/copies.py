@@ -51,6 +51,10 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     asking.allow_as_much_as(there.way)
     noticing = Sightings(notices, _key(notices, notices["probe_id"]))
     window, window_back, apart = _windows(there, back, requests, answers, flow.mrc)
+    doubled = 0
+    if there.way is not None and window is None and not flow.mrc:
+        requests, doubled = _doubled_at_a_place(requests, coarse)
+        there = Sightings(requests, _key(requests, requests["seq"])) if doubled else there
     if len(there.at) < _FEWEST:
         window = window or usual
     if len(back.at) < _FEWEST:
@@ -66,6 +70,8 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     sent_back = back.transmissions(window_back, held=True)
     near = _nearest(there, sent, back, sent_back)
     requests_once = Once(there, sent, last=near.last_of_requests, high=True)
+    if window is not None and not flow.mrc:
+        requests_once.rows, doubled = _doubled_beside_copies(requests_once.rows, answers, coarse)
     answers_once = Once(back, sent_back, last=near.last_of_answers, high=False)
     probes_once = Once(
         asking, asking.transmissions(window or window_back, held=True), last=near.last_of_requests, high=True
@@ -79,6 +85,7 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
         flow.bad = [Once(again, again.transmissions(window), last=False, high=True).rows]
     duplicates = int(lone.sum())
     copies = sum(each.dropped for each in (requests_once, answers_once, probes_once, notices_once)) - duplicates
+    duplicates += doubled
     flow.requests, flow.answers = [requests_once.rows], [answers_once.rows]
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
     more = 2 ** (len(apart) + 1)
@@ -112,6 +119,41 @@ def _windows(
     if window is not None and window_back is None:
         window_back = back.window(0.0)
     return window, window_back, apart
+
+
+def _doubled_beside_copies(requests: Rows, answers: Rows, coarse: bool) -> tuple[Rows, int]:
+    """RC requests of which the capture's copies are out, without those that the network doubled, and how many these
+    were: they come sooner than any answer can have come."""
+    found = Sightings(requests, _key(requests, requests["seq"]))
+    if found.way is not None:
+        return requests, 0
+    soon = found.sooner_than(_soonest_answer(requests, answers), 0 if coarse else LEAST_TOLERANCE_NS)
+    return _without(requests, found.order[found.at[soon]]), int(soon.sum())
+
+
+def _doubled_at_a_place(requests: Rows, coarse: bool) -> tuple[Rows, int]:
+    """RC requests seen at several places, without those that one place has twice at once and another once; how many one
+    place had of them. (What was sent twice is twice at each place; one that came late and the next are at once there.)
+    """
+    drop, most = [], 0
+    key = _key(requests, requests["seq"])
+    _, packet, at_all = np.unique(key, return_inverse=True, return_counts=True)
+    for hop in np.unique(requests["hop"]).tolist():
+        rows = np.flatnonzero(requests["hop"] == hop)
+        found = Sightings(requests[rows], key[rows])
+        soon = rows[found.order[found.at[found.gap <= (0 if coarse else LEAST_TOLERANCE_NS)]]]
+        here = np.bincount(packet[rows], minlength=len(at_all))
+        elsewhere = (at_all - here)[packet[soon]]
+        soon = soon[(elsewhere > 0) & (elsewhere < here[packet[soon]])]
+        drop.append(soon)
+        most = max(most, len(soon))
+    return _without(requests, np.concatenate(drop)) if drop else requests, most
+
+
+def _without(rows: Rows, dropped: I64) -> Rows:
+    keep = np.ones(len(rows), np.bool_)
+    keep[dropped] = False
+    return rows[keep]
 
 
 def _usual_sightings(sightings: Sightings) -> float:
