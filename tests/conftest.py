@@ -20,11 +20,27 @@ pytest.register_assert_rewrite("tutorials")  # a page that prints something else
 # Shrinking a whole transfer takes minutes and its seed replays it anyway: only on a developer's wish (`shrink`).
 _QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 settings.register_profile(
-    "default", max_examples=40, deadline=None, phases=_QUICK, suppress_health_check=[HealthCheck.too_slow]
+    "default", max_examples=draws(15), deadline=None, phases=_QUICK, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("ci", settings.get_profile("default"), max_examples=draws(60), print_blob=True)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=draws(25), print_blob=True)
 settings.register_profile("shrink", settings.get_profile("default"), phases=tuple(Phase))
 settings.load_profile("ci" if os.environ.get("CI", "").lower() == "true" else "default")
+
+
+# Folders whose tests start programs, and wait for them.
+_WAITING = {"live", "cli", "torch_backend", "lab", "capi", "collectives", "drill", "site", "release"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Beside other workers: files that wait are spread among files that compute, and are over a little earlier."""
+    if not hasattr(config, "workerinput"):
+        return
+    files = list(dict.fromkeys(item.path for item in items))
+    waiting = [path for path in files if path.parent.name in _WAITING]
+    computing = [path for path in files if path.parent.name not in _WAITING]
+    place = {path: 0.9 * at / len(waiting) for at, path in enumerate(waiting)}
+    place |= {path: at / len(computing) for at, path in enumerate(computing)}
+    items.sort(key=lambda item: place[item.path])
 
 
 # What the interpreter and pytest may open for themselves while one file's tests run.

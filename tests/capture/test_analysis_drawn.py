@@ -11,8 +11,9 @@ from drawn_captures import HARMS, MORE_HARMS, PLACES, Drawn, drawn
 from drawn_forms import FORMS
 from drawn_shrunk import shrunk
 from drawn_truth import judged, wrongs
+from draws import draws
 
-_DRAWS = 300
+_DRAWS = draws(120)
 
 
 @cache
@@ -36,81 +37,81 @@ def test_of_drawn_captures_nothing_is_wrong_and_nearly_all_faults_are_found() ->
 
 
 @pytest.mark.parametrize("place", ["sender", "receiver", "middle"])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(draws(8)))
 def test_of_mrc_at_one_place_nothing_is_wrong(place: str, seed: int) -> None:
     """No frame missing, one clock, begun with the flow: every fault, from each side."""
     made = drawn(seed, transport="mrc", place=place, harm="none")
     assert wrongs(made) == [], made.draw.words
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(draws(14)))
 def test_of_rc_at_the_sender_nothing_is_wrong(seed: int) -> None:
     made = drawn(seed, transport="rc", place="sender", harm="none")
     assert wrongs(made) == [], made.draw.words
 
 
 @pytest.mark.parametrize("place", ["sender", "receiver", "ends"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(draws(7)))
 def test_a_capture_that_has_everything_twice_says_what_it_says_once(place: str, seed: int) -> None:
     made = drawn(seed, transport="mrc", place=place, harm="twice")
     assert wrongs(made) == [], made.draw.words
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(draws(7)))
 def test_two_places_with_clocks_apart(seed: int) -> None:
     made = drawn(seed, transport="mrc", place="ends", harm="offset")
     assert wrongs(made) == [], made.draw.words
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(draws(7)))
 def test_a_clock_set_forward_is_found_or_the_pause_is_named(place: str, seed: int) -> None:
     made = drawn(seed, place=place, harm="step")
     assert wrongs(made) == [], made.draw.words
 
 
 def test_the_draws_cover_every_place_and_harm() -> None:
-    draws = [each.draw for each in many()]
-    assert {draw.place for draw in draws} == set(PLACES)
-    assert {draw.harm for draw in draws} == {*HARMS, *MORE_HARMS}
+    made = [each.draw for each in many()]
+    assert {draw.place for draw in made} == set(PLACES)
+    assert {draw.harm for draw in made} == {*HARMS, *MORE_HARMS}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(draws(7)))
 def test_two_places_whose_clocks_drift_apart(seed: int) -> None:
     made = drawn(seed, transport="mrc", place="ends", harm="drift")
     assert wrongs(made) == [], made.draw.words
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(draws(2)))
 def test_what_a_capture_is_wrapped_in_changes_nothing(form: str, seed: int) -> None:
     made = drawn(seed, form=form, harm="none")
     assert wrongs(made) == [], made.draw.words
 
 
 @pytest.mark.parametrize("transport", ["mrc", "rc"])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(draws(5)))
 def test_several_hosts_in_one_capture(transport: str, seed: int) -> None:
     made = drawn(seed, transport=transport, hosts=3, harm="none", place="sender")
     assert len(made.beside) == 2
     assert wrongs(made) == [], made.draw.words
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(draws(10)))
 def test_a_snaplen(seed: int) -> None:
     made = drawn(seed, harm="snaplen")
     assert wrongs(made) == [], made.draw.words
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(draws(5)))
 def test_marks_and_trims(place: str, seed: int) -> None:
     made = drawn(seed, transport="mrc", fault="congested", place=place, harm="none")
     assert wrongs(made) == [], made.draw.words
 
 
 @pytest.mark.parametrize("place", ["sender", "middle", "receiver"])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(draws(5)))
 def test_rc_that_the_network_doubles(place: str, seed: int) -> None:
     made = drawn(seed, transport="rc", fault="doubled", place=place, harm="none", hosts=1)
     assert wrongs(made) == [], made.draw.words
@@ -127,7 +128,7 @@ def test_rc_that_the_network_doubles_in_a_capture_that_lacks_or_doubles_somethin
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(draws(4)))
 def test_rc_over_a_fabric_that_reorders(place: str, seed: int) -> None:
     """What comes late is no loss, and RC goes back for it all the same."""
     made = drawn(seed, transport="rc", fault="late", place=place, harm="none", hosts=1)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from capture_forms import ETHER, START_S, enhanced, interface, on_ethernet, pcap, section
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packet_vectors import PACKETS
@@ -171,7 +172,7 @@ def items(draw: st.DrawFn) -> Item:
     return kept, len(data), link_type
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(50))
 @given(st.lists(items(), min_size=1, max_size=30), st.sampled_from([DEFAULT_WIRE_PROFILE, OTHER_PROFILE]))
 def test_the_quick_way_and_the_slow_way_agree(packets: list[Item], profile: WireProfile) -> None:
     for columns in columns_of(capture(packets), profile):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from capture_forms import enhanced, interface, pcap, section
 from click.testing import CliRunner
+from draws import draws
 from encapsulations import ERSPAN_2_TRUNCATED, MACS, TSHARK_GUESSES, Case, cases, rdma_write, rocev1
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,7 +207,7 @@ def damaged(draw: st.DrawFn) -> Case:
     return Case(case.name, bytes(data[:end]), b"", case.link_type)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(75))
 @given(st.lists(damaged(), min_size=1, max_size=20))
 def test_the_quick_way_and_the_slow_way_agree_whatever_the_bytes(found: list[Case]) -> None:
     columns = columns_of(capture(found))

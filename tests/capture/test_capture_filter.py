@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from capture_forms import interface as described
 from capture_forms import on_ethernet, pcap, section, simple
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packet_vectors import PACKETS
@@ -84,7 +85,7 @@ def by_hand(data: bytes, layer: str, field: str, sign: str, wanted: Any) -> list
 COMPARED = [name for name in FIELDS.values() if name.layer and name.kind == NUMBER]
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(37))
 @given(st.lists(items(), min_size=1, max_size=12), st.data())
 def test_any_comparison_is_that_of_the_documents(packets: list[Item], data: st.DataObject) -> None:
     file = capture(packets)
@@ -319,7 +320,7 @@ WORDS += ["&", "..", ",", "1", "-3", "0x10", "2.5", "fd00::1", "10.0.0.0/8", "'x
 WORDS += ["true", "null"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(75))
 @given(
     st.one_of(
         st.text(max_size=40),

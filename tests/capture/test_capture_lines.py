@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_capture_columns import LINK_TYPES, OTHER_PROFILE, WHOLE, Item, capture, items, linked
@@ -49,7 +50,7 @@ def json_run_by_run(data: bytes, profile: WireProfile = DEFAULT_WIRE_PROFILE) ->
     return [text for columns in runs for text in documents(columns, np.arange(len(columns)))]
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(50))
 @given(st.lists(items(), min_size=1, max_size=30), st.sampled_from([DEFAULT_WIRE_PROFILE, OTHER_PROFILE]))
 def test_both_ways_make_the_same_lines(packets: list[Item], profile: WireProfile) -> None:
     data = capture(packets)

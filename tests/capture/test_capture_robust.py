@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from capture_forms import on_ethernet
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packet_vectors import PACKETS
@@ -58,7 +59,7 @@ def check(data: bytes, link_type: int = 1, wire_length: int | None = None) -> di
     return document
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(75))
 @given(st.binary(max_size=300), st.sampled_from(LINK_TYPES), st.integers(0, 400))
 def test_any_bytes(data: bytes, link_type: int, missing: int) -> None:
     check(data, link_type)
@@ -94,7 +95,7 @@ def test_a_real_packet_cut_at_every_byte(frame: bytes) -> None:
         assert not_kept["trimmed"] is (whole["trimmed"] and not_kept["trimmed"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(75))
 @given(
     st.one_of(st.sampled_from(sorted(OPCODES)), st.integers(0, 255)),
     st.binary(min_size=11, max_size=11),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from control_served import Served, serving
+from draws import draws
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -138,7 +139,7 @@ def changed(document: Any, path: tuple[Any, ...], junk: Any) -> Any:
     return document
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_member_of_another_kind_is_one_clear_line(
     impostor: Impostor, true_answers: dict[str, Any], data: st.DataObject

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import pytest
 from control_served import Served
+from draws import draws
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -119,13 +120,13 @@ def check(served: Served, line: bytes) -> dict[str, Any]:
     return told
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(request_=requests())
 def test_any_document_is_carried_out_or_refused(served: Served, request_: dict[str, Any]) -> None:
     check(served, json.dumps(request_).encode())
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(33), deadline=None, suppress_health_check=list(HealthCheck))
 @given(line=st.binary(max_size=200).filter(lambda line: b"\n" not in line and line.strip()))
 def test_any_line_is_answered(served: Served, line: bytes) -> None:
     assert check(served, line)["ok"] is False

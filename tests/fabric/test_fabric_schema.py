@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -176,7 +177,7 @@ def outcome(text: str) -> Description | str | None:
         return str(error)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(75))
 @given(documents, st.booleans())
 def test_what_the_loader_takes_is_what_the_schema_takes(document: dict[str, Any], flow: bool) -> None:
     found = outcome(yaml.safe_dump(document, default_flow_style=flow, allow_unicode=True))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,7 +81,7 @@ def test_a_leaf_marks_both_udp_ports_and_nothing_but_the_first_field() -> None:
     assert marking.mask & marking.tag == 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(st.sampled_from(FORWARDING_MODES), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
 def test_behind_each_host_and_each_switch_there_is_silence(mode: str, planes: int, leaves: int, hosts: int) -> None:
     topology = Clos(planes=planes, leaves=leaves, spines=2, hosts_per_leaf=hosts, mode=mode)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ipaddress
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ def test_a_host_reaches_the_leaves_of_each_plane_through_its_port_there() -> Non
     assert {name: route.source for name, route in found.items()} == {"p0": "fd4d:5243::1", "p1": "fd4d:5243:1::1"}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(shapes)
 def test_names_and_numbers_never_clash(shape: Clos) -> None:
     plans = plan(shape)
@@ -67,7 +68,7 @@ def test_names_and_numbers_never_clash(shape: Clos) -> None:
     assert all(str(ipaddress.IPv6Address(address)) == address for address in plain)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(shapes)
 def test_both_ends_of_a_link_know_each_other(shape: Clos) -> None:
     plans = plan(shape)

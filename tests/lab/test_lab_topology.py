@@ -15,6 +15,7 @@ from zlib import crc32
 
 import pytest
 from click.testing import CliRunner, Result
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab_wire import Wire, deliveries, run
@@ -63,7 +64,7 @@ def test_a_state_reads_back_as_it_was_written(
         assert state.load("x") == written
 
 
-@settings(max_examples=20)
+@settings(max_examples=draws(10))
 @given(descriptions(), descriptions())
 def test_descriptions_differ_where_they_say_so(one: Description, other: Description) -> None:
     assert list(one.differences(one)) == []

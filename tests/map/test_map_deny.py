@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_fabric import walk
@@ -57,7 +58,7 @@ def test_the_list_is_what_the_controller_reads() -> None:
     assert deny_list(Clos(), [], "mrc", 0)["deny"] == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=draws(13))
 @given(st.integers(1, 3), st.integers(2, 4), st.integers(1, 4), st.integers(1, 2), st.data())
 def test_denied_is_what_passes_the_faulty_part(
     planes: int, leaves: int, spines: int, per_leaf: int, data: st.DataObject

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_fabric import TICK_NS, VirtualFabric
@@ -45,7 +46,7 @@ def named(fabric: VirtualFabric, name: str, within_s: float) -> Fault:
     return next(fault for fault in fabric.inference.faults if fault.name == name)
 
 
-@settings(max_examples=6)
+@settings(max_examples=draws(6))
 @given(SEEDS)
 def test_a_dead_part_is_named_within_two_seconds_and_nothing_else(seed: int) -> None:
     chance = random.Random(seed)
@@ -70,7 +71,7 @@ def test_a_dead_part_is_named_within_two_seconds_and_nothing_else(seed: int) -> 
     assert not fault.withdrawn
 
 
-@settings(max_examples=2)
+@settings(max_examples=draws(2))
 @given(SEEDS)
 def test_two_percent_both_ways_is_named_within_thirty_seconds(seed: int) -> None:
     chance = random.Random(seed)
@@ -87,7 +88,7 @@ def test_two_percent_both_ways_is_named_within_thirty_seconds(seed: int) -> None
     assert 0.008 < fault.loss.rate < 0.04
 
 
-@settings(max_examples=2)
+@settings(max_examples=draws(2))
 @given(SEEDS)
 def test_loss_in_one_direction_is_told_with_its_direction(seed: int) -> None:
     chance = random.Random(seed)
@@ -127,7 +128,7 @@ def test_losses_strewn_over_the_whole_fabric_accuse_nothing() -> None:
     assert fabric.changes == []
 
 
-@settings(max_examples=4)
+@settings(max_examples=draws(4))
 @given(SEEDS)
 def test_two_dead_parts_of_different_planes_are_both_named(seed: int) -> None:
     chance = random.Random(seed)
@@ -139,7 +140,7 @@ def test_two_dead_parts_of_different_planes_are_both_named(seed: int) -> None:
     assert fabric.open == fabric.accused == parts
 
 
-@settings(max_examples=4)
+@settings(max_examples=draws(4))
 @given(SEEDS)
 def test_two_dead_cables_of_one_plane_are_both_named(seed: int) -> None:
     """Two of one spine too, which is then not accused itself."""
@@ -237,7 +238,7 @@ def test_what_cannot_be_told_apart_is_suspected_and_not_accused() -> None:
     assert {"p0s1", "p0l0-p0s1"} <= set(suspicion.names)
 
 
-@settings(max_examples=4)
+@settings(max_examples=draws(4))
 @given(st.integers(1, 2), st.integers(2, 5), st.integers(2, 5), st.integers(1, 2), SEEDS)
 def test_dead_parts_in_fabrics_of_any_size(planes: int, leaves: int, spines: int, per_leaf: int, seed: int) -> None:
     chance = random.Random(seed)

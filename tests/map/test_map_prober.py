@@ -7,6 +7,7 @@ import random
 from collections import Counter
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
@@ -142,7 +143,7 @@ def test_what_a_port_that_is_down_does_not_take_is_lost_and_a_full_queue_is_noth
     assert (list(report.lost), report.void, len(report.back)) == ([host.loops.index(batch[0][1])], 1, 8)
 
 
-@settings(max_examples=30)
+@settings(max_examples=draws(10))
 @given(st.integers(0, 2**32), st.floats(0, 1))
 def test_every_probe_is_told_once(seed: int, loss: float) -> None:
     chance = random.Random(seed)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE_S
@@ -400,7 +401,7 @@ def test_a_client_that_speaks_another_version_is_counted(receiver: Receiver) -> 
     assert eventually(lambda: receiver.count("version_mismatches") == 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=draws(16), deadline=None)
 @given(
     st.binary(max_size=200)
     | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +39,7 @@ def test_the_bytes_of_a_ticket() -> None:
     assert len(TICKET.text) == 108
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(TICKETS)
 def test_a_ticket_comes_back_as_it_went(ticket: Ticket) -> None:
     assert Ticket.parse(ticket.text) == ticket
@@ -56,7 +57,7 @@ def test_any_single_character_changed_removed_or_doubled_is_refused() -> None:
                     Ticket.parse(wrong)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(TICKETS, st.data())
 def test_any_single_changed_character_of_any_ticket_is_refused(ticket: Ticket, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(ticket.text) - 1))
@@ -65,7 +66,7 @@ def test_any_single_changed_character_of_any_ticket_is_refused(ticket: Ticket, d
         Ticket.parse(ticket.text[:at] + other + ticket.text[at + 1 :])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(TICKETS, st.data())
 def test_a_cut_off_paste_is_called_cut_short(ticket: Ticket, data: st.DataObject) -> None:
     kept = data.draw(st.integers(len(PREFIX), len(ticket.text) - 1))

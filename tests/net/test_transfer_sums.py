@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ def test_a_file_s_sum_is_of_its_size_and_its_chunks(size: int) -> None:
     assert SUMS.of_content(7, data) == whole.hex()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(20), deadline=None)
 @given(size=st.sampled_from(SIZES), seed=st.integers(0, 1 << 32))
 def test_order_and_pieces_change_nothing(size: int, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     data, rng = content(size), random.Random(seed)

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
         consignment(["-", tmp_path / "stdin"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(10), deadline=None)
 @given(
     pieces=st.lists(st.tuples(st.integers(0, 4 * MIB), st.integers(1, 200_000)), max_size=6),
     more=st.integers(0, MIB),

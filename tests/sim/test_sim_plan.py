@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,7 +83,7 @@ def ports_in_use(found: Design) -> list[float]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(50), deadline=None)
 @given(
     hosts=st.integers(2, 200_000),
     planes=st.sampled_from([1, 2, 4, 8, 16]),

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch_ranks import Rank, ReadyHost
 
 from mrc.fabric import Clos
 from mrc.lab import Lab
@@ -33,11 +34,12 @@ def _missing(what: str) -> None:
 class Jobs:
     """Runs jobs of torch_rank.py, one rank a host."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Lab, hosts: Sequence[ReadyHost], folder: Path) -> None:
         self._lab = lab
+        self._hosts = hosts
         self.folder = folder
         self._port = 29500
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[subprocess.Popen[str] | Rank] = []
         self._what = ""
 
     def run(
@@ -54,24 +56,30 @@ class Jobs:
         program = [str(PROGRAM), job, str(self.folder)]
         address, port = self._lab.addresses("h0")[0], str(self._port)
         settings = {"TEST_BACKEND": backend, **env}
-        running = self._running = []
+        self._running = []
         self._what = f"{job} over {backend}"
         for rank in range(size):
             job_of = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": port}
-            running.append(self._start(rank, [sys.executable, *program], settings | job_of))
+            self._running.append(self._hosts[rank].start(program, self._environment(rank) | settings | job_of))
         return self._ended(expect)
 
     def run_until_it_ends_well(self, program: Path, size: int, **env: str) -> list[str]:
         """What the processes of each host wrote, started again until they have ended well. The hosts know their own
         addresses and no fabric."""
         self._port += 1
-        running = self._running = []
+        self._running = []
         self._what = f"{program} until it ends well"
         for rank in range(size):
             where = f"--node-rank {rank} --master-addr {self._lab.addresses('h0')[0]} --master-port {self._port}"
             torchrun = f"{sys.executable} -m torch.distributed.run --nnodes {size} {where} {program}"
             bound = {"MRC_FABRIC": "", "MRC_BIND": ",".join(self._lab.addresses(f"h{rank}"))}
-            running.append(self._start(rank, ["sh", "-c", f"until {torchrun}; do sleep 5; done"], bound | env))
+            argv = ["sh", "-c", f"until {torchrun}; do sleep 1; done"]
+            env_of = self._environment(rank) | bound | env
+            self._running.append(
+                self._lab.popen(
+                    f"h{rank}", argv, env=env_of, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
+            )
         return self._ended()
 
     def _ended(self, expect: Sequence[int] = ()) -> list[str]:
@@ -81,14 +89,10 @@ class Jobs:
         assert codes == (list(expect) or [0] * len(codes)), "\n".join([self._what, *written])
         return written
 
-    def _start(self, rank: int, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
-        lab, host = self._lab, f"h{rank}"
-        interface = json.loads(lab.fabric_path(host).read_text())["ports"][0]["interface"]
-        whole = lab.environment(host) | {"GLOO_SOCKET_IFNAME": interface} | env
-        process: subprocess.Popen[str] = lab.popen(
-            host, argv, env=whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        return process
+    def _environment(self, rank: int) -> dict[str, str]:
+        host = f"h{rank}"
+        interface = json.loads(self._lab.fabric_path(host).read_text())["ports"][0]["interface"]
+        return self._lab.environment(host) | {"GLOO_SOCKET_IFNAME": interface}
 
     def saved(self, rank: int, backend: str = "mrc") -> Any:
         """The document of tensors that a rank left."""
@@ -105,7 +109,8 @@ class Jobs:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        assert not self._lab.processes()
+        ready = {host.process.pid for host in self._hosts}
+        assert [each for each in self._lab.processes() if each[0] not in ready] == []
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -124,8 +129,16 @@ def torch_lab(need_torch: None) -> Iterator[Lab]:
         yield built
 
 
+@pytest.fixture(scope="session")
+def ready_hosts(torch_lab: Lab) -> Iterator[list[ReadyHost]]:
+    hosts = [ReadyHost(torch_lab, f"h{number}") for number in range(4)]
+    yield hosts
+    for host in hosts:
+        host.close()
+
+
 @pytest.fixture
-def jobs(torch_lab: Lab, tmp_path: Path) -> Iterator[Jobs]:
-    made = Jobs(torch_lab, tmp_path)
+def jobs(torch_lab: Lab, ready_hosts: list[ReadyHost], tmp_path: Path) -> Iterator[Jobs]:
+    made = Jobs(torch_lab, ready_hosts, tmp_path)
     yield made
     made.close()

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from verbs_pair import Pair
 
+from mrc import CORE
+from mrc.core import COMPILED
 from mrc.endpoint.config import QpConfig
 from mrc.verbs import (
     QP,
@@ -27,7 +29,23 @@ from mrc.verbs import (
     WROpcode,
 )
 
-SIZES = [0, 1, 2, 3, 5, 255, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 65537, (1 << 20) + 13]
+SIZES = [
+    0,
+    1,
+    2,
+    3,
+    5,
+    255,
+    1023,
+    1024,
+    1025,
+    4095,
+    4096,
+    4097,
+    8191,
+    65537,
+    (1 << (20 if CORE.kind == COMPILED else 17)) + 13,
+]
 SPINES = ("p0s0", "p0s1", "p1s0", "p1s1")
 IMM = WROpcode.RDMA_WRITE_WITH_IMM
 

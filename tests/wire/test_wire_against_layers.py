@@ -84,7 +84,7 @@ def _read(packet: Packet, layers: Layers) -> Layers:
 
 
 @pytest.mark.parametrize("value", OPCODES, ids=[opcode.name.replace(" ", "_") for opcode in OPCODES.values()])
-@settings(max_examples=draws(25))
+@settings(max_examples=draws(6))
 @given(data=st.data())
 def test_both_write_the_same_bytes_and_read_the_same_fields(value: int, data: st.DataObject) -> None:
     layers, payload = data.draw(packets(value))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +36,7 @@ def test_the_routing_header_by_hand() -> None:
     assert bytes([41, 2, 4, 1, 0, 0, 0, 0]) == SRH_HEAD
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=draws(16), deadline=None)
 @given(st.lists(addresses, min_size=1, max_size=20))
 def test_many_paths_split_as_one_does(whole: list[int]) -> None:
     rows = np.frombuffer(b"".join(address.to_bytes(16, "big") for address in whole), np.uint8).reshape(-1, 16).copy()

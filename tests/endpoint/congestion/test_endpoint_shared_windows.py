@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from draws import draws
 from hand_peer import (
     MICROSECOND,
     PEER_QPN,
@@ -239,7 +240,7 @@ def test_a_controller_outlives_the_qp_that_was_first() -> None:
 ACTIONS = ("post", "post small", "ack", "sack", "trim", "no bitmap", "time", "error")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=draws(37))
 @given(
     window=st.integers(1, 8 * NOMINAL),
     actions=st.lists(

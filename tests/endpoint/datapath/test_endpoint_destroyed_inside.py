@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hand_operations import PORT_STATUS_UPDATE, request
@@ -28,13 +29,15 @@ MANY = 40
 class Application:
     """Gets the completions of one QP, and does `act` once: at the first of them, or (`at_event`) when the QP fails."""
 
-    def __init__(self, hand: HandPeer, act: Callable[[], object], *, at_event: bool = False) -> None:
+    def __init__(
+        self, hand: HandPeer, act: Callable[[], object], *, at_event: bool = False, config: QpConfig = CONFIG
+    ) -> None:
         self.completions: list[Completion] = []
         self.acted = 0
         self._act = act
         self._at_event = at_event
         endpoint = hand.endpoint
-        self.qp = endpoint.create_qp(CONFIG, "fixed", complete=self)
+        self.qp = endpoint.create_qp(config, "fixed", complete=self)
         bring_up(hand, self.qp, PEER_QPN + 1)
         if at_event:
             endpoint.listeners.append(self._on_event)
@@ -161,14 +164,17 @@ def test_a_qp_that_takes_the_place_of_one_destroyed_in_the_same_batch_is_another
 
 @both
 def test_a_qp_destroyed_when_its_retries_are_over_leaves_the_timers_of_others(at_event: bool) -> None:
-    hand = HandPeer(CONFIG)
-    application = Application(hand, lambda: hand.endpoint.destroy_qp(application.qp), at_event=at_event)
+    given_up_soon = replace(CONFIG, timeout=14)
+    hand = HandPeer(given_up_soon)
+    application = Application(
+        hand, lambda: hand.endpoint.destroy_qp(application.qp), at_event=at_event, config=given_up_soon
+    )
     other = hand.qp
     hand.qp = application.qp
     hand.post(600)
     hand.qp = other
     hand.post(600)
-    hand.run(hand.now + 400 * SECOND)
+    hand.run(hand.now + 10 * SECOND)
     assert application.acted == 2
     assert [each.status for each in application.completions] == [WorkStatus.RETRY_EXCEEDED]
     assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED)]

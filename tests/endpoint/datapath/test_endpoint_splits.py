@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from draws import draws
 from hand_peer import FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, REGION_VA, HandPeer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -130,7 +131,7 @@ def _parts(chance: random.Random, count: int) -> list[int]:
     return parts
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(20))
 @given(st.integers(0, 1 << 32))
 @example(3)
 def test_batches_change_nothing(seed: int) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ def _value(table: Table, key: int) -> int | None:
     return None if row < 0 else table.cell(row + VALUE)
 
 
-@settings(max_examples=150)
+@settings(max_examples=draws(37))
 @given(st.lists(st.tuples(st.booleans(), st.one_of(st.integers(0, 40), st.integers(0, 1 << 46))), max_size=300))
 def test_rows_come_and_go_as_in_a_dict(steps: list[tuple[bool, int]]) -> None:
     table, plain = Table(2), dict[int, int]()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from draws import draws
 from hand_peer import MICROSECOND, PROBE, SECOND, HandPeer, data, numbers, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -261,7 +262,7 @@ def test_losses_in_a_window_that_grew_are_repaired() -> None:
     assert hand.completed() == [(0, WorkStatus.SUCCESS)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=draws(13))
 @given(
     mpr=st.integers(1, 3),
     max_mpr=st.integers(1, 5),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from draws import draws
 from hand_peer import (
     LAST_IMMEDIATE,
     MICROSECOND,
@@ -91,7 +92,7 @@ class Receiver:
         assert packet.layers.get("immdt") == first.layers.get("immdt")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(20))
 @given(
     seed=st.integers(0, 1 << 32),
     trouble=st.sampled_from([0.0, 0.02, 0.1, 0.3, 0.6]),
@@ -146,7 +147,7 @@ def test_all_work_completes_in_order_whatever_happens_on_the_way(
 # ------------------------------------------------------------------ SACKs that arrive together
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=draws(33))
 @given(
     seed=st.integers(0, 1 << 32),
     count=st.integers(1, 100),

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster_setups import BUSY, NSCC, PLAIN, busy, flows, incast, permutation, same
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def failures(draw: st.DrawFn) -> Failures:
     return Failures(*(np.array(column, np.int64) for column in (time, target_of, which, what)), np.array(value, float))
 
 
-@settings(max_examples=25)
+@settings(max_examples=draws(10))
 @given(links, links, failures(), st.integers(0, 3), st.sampled_from([30_000, 200_000]))
 def test_packets_are_conserved_and_runs_repeat(
     fabric: ClusterLink, host: ClusterLink, what: Failures, seed: int, size: int

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A process that has imported torch and forks ranks, as a program: torch_ready.py DESCRIPTOR.
+
+Importing torch takes seconds of a processor, and most jobs take less. A rank is a fork, with the environment, the
+arguments and the output that it was asked with. DESCRIPTOR is a socket: a request comes as {"argv", "env"} with the
+descriptor to write to, and is answered with {"pid"}; {"pid", "code"} follows when the rank has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import selectors
+import socket
+import sys
+from typing import Any
+
+import pytest  # noqa: F401
+import torch.distributed  # noqa: F401
+
+MOST_BYTES = 1 << 18
+
+
+def serve(asked: socket.socket) -> dict[str, Any] | None:
+    """Fork ranks until nobody can ask any more. Returns a request in the fork that is its rank."""
+    selector = selectors.DefaultSelector()
+    selector.register(asked, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is asked:
+                message, descriptors, _, _ = socket.recv_fds(asked, MOST_BYTES, 1)
+                if not message:
+                    return None
+                pid = os.fork()
+                if not pid:
+                    selector.close()
+                    asked.close()
+                    for standard in (1, 2):
+                        os.dup2(descriptors[0], standard)
+                    os.close(descriptors[0])
+                    request: dict[str, Any] = json.loads(message)
+                    return request
+                os.close(descriptors[0])
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, pid)
+                asked.send(json.dumps({"pid": pid}).encode())
+            else:
+                selector.unregister(key.fileobj)
+                os.close(key.fd)
+                code = os.waitstatus_to_exitcode(os.waitpid(key.data, 0)[1])
+                asked.send(json.dumps({"pid": key.data, "code": code}).encode())
+
+
+if __name__ == "__main__":
+    if request := serve(socket.socket(fileno=int(sys.argv[1]))):
+        os.environ.clear()
+        os.environ.update(request["env"])
+        sys.argv = request["argv"]
+        # The rank ends as a program does, with what is registered for the end of the interpreter.
+        runpy.run_path(sys.argv[0], run_name="__main__")
