@@ -98,8 +98,9 @@ def test_help_has_examples_and_needs_nothing(command: str) -> None:
     ids=lambda argv: " ".join(word if word != TICKET else "TICKET" for word in argv),
 )
 def test_usage_errors_end_with_2(argv: list[str], file: Path, fabric: Path) -> None:
-    ended = mrc(*(str(file) if word == "FILE" else word for word in argv), MRC_FABRIC=str(fabric))
-    assert ended.returncode == 2, ended
+    words = [str(file) if word == "FILE" else word for word in argv]
+    ended = CliRunner(env={"MRC_FABRIC": str(fabric)}).invoke(main, words, prog_name="mrc")
+    assert ended.exit_code == 2, ended
     assert ended.stdout == ""
     assert "Usage:" in ended.stderr
     assert "Traceback" not in ended.stderr
