@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,11 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+# The modules of each package.
+PARTS = {name: list(paths) for name, paths in groupby(modules(), lambda path: path.relative_to(PACKAGE).parts[0])}
+each_package = pytest.mark.parametrize("part", PARTS)
+
+
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
@@ -98,8 +104,13 @@ def package_of(path: Path) -> str:
     return relative.parts[0] if len(relative.parts) > 1 else ""
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path: Path) -> None:
+@each_package
+def test_imports_point_one_way(part: str) -> None:
+    for path in PARTS[part]:
+        points_one_way(path)
+
+
+def points_one_way(path: Path) -> None:
     package = package_of(path)
     if not package:
         return
@@ -201,10 +212,11 @@ def test_the_rc_endpoint_knows_neither_its_node_nor_its_cases() -> None:
         assert RC_NODE not in files_imported(path), path.name
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_module_needs_the_tests(path: Path) -> None:
+@each_package
+def test_no_module_needs_the_tests(part: str) -> None:
     """They are no part of an installed package; mrc.conformance.wrong_endpoints looks for theirs when it is asked."""
-    assert {name.partition(".")[0] for name in imported_names(path)} & {"tests", "mutants"} == set()
+    for path in PARTS[part]:
+        assert {name.partition(".")[0] for name in imported_names(path)} & {"tests", "mutants"} == set(), path
 
 
 # Private names of other packages that have no public ones for it.
@@ -218,14 +230,15 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_private_names_stay_in_their_module(path: Path) -> None:
+@each_package
+def test_private_names_stay_in_their_module(part: str) -> None:
     """What a module reaches into on another object, or imports, is public or its own. Mutants are not held to it."""
-    tree = parsed(path)
-    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} - set(own_names(tree))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-    private = {name for name in read | imported if name.startswith("_") and not name.startswith("__")}
-    assert private <= FOREIGN.keys()
+    for path in PARTS[part]:
+        tree = parsed(path)
+        read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} - set(own_names(tree))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        private = {name for name in read | imported if name.startswith("_") and not name.startswith("__")}
+        assert private <= FOREIGN.keys(), path
 
 
 def own_names(tree: ast.AST) -> Iterator[str]:

@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from analyzing import analysis_of, found_in, only_direction, path_of
 from crafted_flows import MICROSECOND, TRIMMED, UNEXP_EVENT, Crafted, ev_of, transfer
+from draws import draws
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def test_nothing_wrong_nothing_found() -> None:
     assert found_in(crafted.pcap()) == {}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(draws(15)))
 def test_no_fault_no_finding(seed: int) -> None:
     """Paths of which each takes a few microseconds more or less, drawn from the seed."""
     chance, crafted = random.Random(seed), Crafted(payload=64)
@@ -63,8 +64,8 @@ def test_no_fault_no_finding(seed: int) -> None:
 
 
 def test_loss_alike_on_all_paths_convicts_none_of_them_whatever_the_seed() -> None:
-    """50 captures with 0.5 % on each path: chance alone makes one path the worst."""
-    for seed in range(50):
+    """15 captures with 0.5 % on each path: chance alone makes one path the worst."""
+    for seed in range(draws(15)):
         crafted = Crafted(payload=64)
         transfer(crafted, 1500, PATHS, lambda chance, ev: chance.random() < 0.005, seed=seed)
         assert "lossy-path" not in found_in(crafted.pcap()), seed

@@ -217,7 +217,7 @@ def test_a_file_that_cannot_be_written_is_named_before_anything_is_built(
     option: str, file: str, tmp_path: Path
 ) -> None:
     process = demo(option, str(tmp_path / "missing" / "x"))
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (1, "")
     # No line about a fabric before it.
     assert err == f"Error: {tmp_path / 'missing' / file}: cannot be written: No such file or directory\n"

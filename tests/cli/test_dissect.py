@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from patience import narrow_pipe, until_it_waits_for_a_reader
+from patience import PATIENCE_S, narrow_pipe, until_it_waits_for_a_reader
 
 from mrc.cli import main
 
@@ -116,7 +116,7 @@ def test_an_interruption_is_one_word_and_exit_status_130() -> None:
         process.stdin.flush()
         assert process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said) == (130, b"interrupted\n")
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.capture.wireshark.source import MARKER
 from mrc.errors import SystemRefused
@@ -48,7 +49,7 @@ def test_standard_output(argv: list[str], unbuffered: str) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
@@ -59,7 +60,7 @@ def test_standard_output(argv: list[str], unbuffered: str) -> None:
 def test_a_capture_that_is_made(name: str, tmp_path: Path) -> None:
     (tmp_path / name).symlink_to("/dev/full")
     argv = [*MRC, "craft", "write", "--count", "3", "-o", str(tmp_path / name)]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ended.returncode, ended.stderr) == (1, f"Error: {tmp_path / name}: {NO_ROOM}")
 
 
@@ -70,7 +71,7 @@ def limited(argv: list[str], directory: Path) -> subprocess.CompletedProcess[str
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, resource.RLIM_INFINITY)),

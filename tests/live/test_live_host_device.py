@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from loopback import needs_root
-from patience import eventually
+from patience import PATIENCE_S, eventually
 
 from mrc.control import Controller, EvOp, EvOpKind, EvProfileAttr, PortAdmin
 from mrc.endpoint.paths.profiles import EvProfileMode
@@ -35,7 +35,7 @@ def lab() -> Iterator[Lab]:
 
 def _run(lab: Lab, host: str, *command: str) -> subprocess.CompletedProcess[str]:
     process = lab.popen(host, [*MRC, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
@@ -59,7 +59,7 @@ def _sending(lab: Lab, folder: Path, mib: int) -> Iterator[subprocess.Popen[str]
         sender = lab.popen("h0", [*MRC, "send", str(file), ticket], **options)
         try:
             yield sender
-            _, err = sender.communicate(timeout=60)
+            _, err = sender.communicate(timeout=PATIENCE_S)
             assert sender.returncode == 0, err
         finally:
             sender.kill()

@@ -54,7 +54,7 @@ def served(lab: Lab, history: Path | None = None) -> Iterator[subprocess.Popen[s
 
 def show(*options: str | Path) -> subprocess.CompletedProcess[str]:
     argv = [*MRC, "map", "show", *map(str, options)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def agent_of(lab: Lab, host: str, *options: str) -> subprocess.Popen[Any]:

@@ -144,7 +144,7 @@ def test_a_real_prometheus_scrapes_them(transfers: Transfers, ends: tuple[Runnin
     def asked(expression: str) -> list[Any]:
         url = f"http://127.0.0.1:{ports[1]}/api/v1/query?query={urllib.parse.quote(expression)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
                 result: list[Any] = json.load(answer)["data"]["result"]
         except (urllib.error.URLError, ConnectionError):
             return []

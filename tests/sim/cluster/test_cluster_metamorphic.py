@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What changes in a cluster when it is described otherwise: nothing, or what must. Over 200 drawn worlds.
+"""What changes in a cluster when it is described otherwise: nothing, or what must. Over 50 drawn worlds.
 
 Interpreted, where a packet takes a hundred times as long, every tenth of them.
 """
@@ -11,12 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn_worlds import GBIT, QP, SECOND, Times, flows, joined, later, steady, times, topology, world
+from draws import draws
 
 import mrc
 from mrc.endpoint.config import LossConfig
 from mrc.sim.cluster import ClusterLink, Flows, Policies, Setup, Topology, run
 
-WORLDS, AT_ONCE = 200, 10
+WORLDS, AT_ONCE = draws(50), 10
 STEP = 1 if mrc.CORE.kind == "compiled" else 10
 numbers = pytest.mark.parametrize("first", range(0, WORLDS, AT_ONCE))
 
