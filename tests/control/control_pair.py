@@ -20,6 +20,7 @@ from mrc.sim.device import SimDevice
 from mrc.verbs import QP, AccessFlag, Context, QPCap, SendWR, WCStatus, connect, describe
 
 MILLISECOND = 1_000_000
+SIZE = 1 << 20
 # What an EV profile needs to go ONLINE, besides its EVs.
 READY = {"min_active": 1, "event_mask": EvEventMask.GOOD | EvEventMask.ASSUMED_BAD | EvEventMask.DENIED}
 TUNING = QpConfig(paths=PathConfig(ev_min_active=1))
@@ -51,11 +52,11 @@ class ControlPair:
         ControlPair.opened.append(self)
         self._sent: list[tuple[str, int]] = []
         self.fabric.observers.append(self._observe)
-        self._target = bytearray(1 << 20)
+        self._target = bytearray(SIZE)
         pds = [context.pd() for context in self.contexts]
         self._pds = pds
         self._region = pds[1].mr(self._target)
-        self._content = bytes(range(256)) * 4096
+        self._content = bytes(range(256)) * (SIZE // 256)
         self._source = pds[0].mr(self._content, AccessFlag(0))
         self._cqs = [context.cq(256) for context in self.contexts]
 
@@ -78,12 +79,12 @@ class ControlPair:
         connect(ends[0], ours, theirs, ev_profile_id=ev_profile_id, cc_profile_id=cc_profile_id)
         return ends[0], ends[1]
 
-    def post(self, qp: QP, length: int = 1 << 20) -> None:
+    def post(self, qp: QP, length: int = SIZE) -> None:
         remote = self._region.remote
         self._target[:] = bytes(len(self._target))
         qp.post_send(SendWR(sge=self._source.sge(0, length), remote_addr=remote.addr, rkey=remote.rkey))
 
-    def finish(self, length: int = 1 << 20) -> None:
+    def finish(self, length: int = SIZE) -> None:
         """Wait for the write's completion; every byte has to be there."""
         began = self.fabric.now
         while not (done := self._cqs[0].poll()):
@@ -91,7 +92,7 @@ class ControlPair:
         assert [each.status for each in done] == [WCStatus.SUCCESS]
         assert self._target[:length] == self._content[:length]
 
-    def write(self, qp: QP, length: int = 1 << 20) -> None:
+    def write(self, qp: QP, length: int = SIZE // 4) -> None:
         self.post(qp, length)
         self.finish(length)
 

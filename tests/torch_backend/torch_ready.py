@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process that has imported torch and forks ranks, as a program: torch_ready.py DESCRIPTOR.
+"""A process that has imported what jobs of torch import, and forks ranks, as a program: torch_ready.py DESCRIPTOR.
 
 Importing torch takes seconds of a processor, and most jobs take less. A rank is a fork, with the environment, the
 arguments and the output that it was asked with. DESCRIPTOR is a socket: a request comes as {"argv", "env"} with the
@@ -17,7 +17,10 @@ import sys
 from typing import Any
 
 import pytest  # noqa: F401
-import torch.distributed  # noqa: F401
+import torch._dynamo
+import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
+import torch.distributed.checkpoint
+import torch.distributed.fsdp  # noqa: F401
 
 MOST_BYTES = 1 << 18
 
