@@ -185,7 +185,7 @@ def test_a_denied_ev_carries_no_operation_of_the_node_either() -> None:
         assert all(not result.errno for result in controller.ev_operations(0, [deny(ev) for ev in denied]))
     pair.sent()
     for _ in range(12):
-        pair.write(left, 1 << 18)
+        pair.write(left, 1 << 16)
         pair.run(10 * MILLISECOND)
     pair.right.endpoint.set_port(0, False, pair.fabric.now)
     pair.right.call(lambda: None)

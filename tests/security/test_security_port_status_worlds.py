@@ -59,7 +59,7 @@ class Planes:
 @pytest.mark.parametrize("mask", [0b10, 0b0, 0b11111110], ids=["one left", "none left", "one gone"])
 def test_a_forged_status_costs_planes_for_little_more_than_a_second(mask: int, both_ways: bool) -> None:
     world = Planes(both_ways)
-    assert world.used(SECOND) == set(range(PLANES))
+    assert world.used(3 * STEP) == set(range(PLANES))
     world.forge(mask)
     said_up = {plane for plane in range(PLANES) if mask >> plane & 1}
     assert world.used(world.fabric.now + 2 * STEP) <= said_up

@@ -46,8 +46,8 @@ WHAT = ("spines", "both hosts", "the sender", "the receiver")
 CASES = [(tuning, what, ways) for tuning in TUNINGS for what in WHAT for ways in (1, 2)]
 if CORE.kind != COMPILED:
     CASES = [
-        ("defaults", "spines", 2),
-        ("processes", "the sender", 1),
+        ("defaults", "spines", 1),
+        ("processes", "the sender", 2),
     ]
 WRITES, SIZE = 24, 1 << 18
 # Both ends, packets and packets' answers: what is asked in a second while nobody answers.

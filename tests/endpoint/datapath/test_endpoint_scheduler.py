@@ -177,11 +177,11 @@ def test_a_qp_with_little_to_send_does_not_wait_for_those_with_much() -> None:
 
 
 @SEEN_FROM_WITHIN
-def test_a_thousand_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """architecture.md, State that scales: O(what happens). Posting, sending, SACKs and timers of one QP of 1,001."""
+def test_hundreds_of_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """architecture.md, State that scales: O(what happens). Posting, sending, SACKs and timers of one QP of 301."""
     hand = HandPeer(SMALL)
     busy = hand.qp
-    for at in range(1000):
+    for at in range(300):
         hand.connect(SMALL, qpn=PEER_QPN + 1 + at)
     hand.transmitted()
     touched: set[int] = set()

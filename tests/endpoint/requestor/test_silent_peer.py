@@ -39,7 +39,7 @@ def _ended(several: Several) -> dict[int, tuple[int, str]]:
 
 
 @pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("count", [2, 16])
+@pytest.mark.parametrize("count", [2, 5])
 def test_they_are_given_up_when_the_first_is(count: int, own: bool) -> None:
     """Each began to wait at another time, the last a second after the first."""
     several = Several(count, 1 << 20, own=own, config=CONFIG)
