@@ -10,6 +10,7 @@ from adversary_network import NODES
 from adversary_nodes import Setting
 from adversary_walk import PAUSES
 from adversary_world import World
+from draws import draws
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +21,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
+from mrc import CORE
+from mrc.core import COMPILED
 
 STEPS = 30
 NODE, PAIR, BIT = st.integers(0, 1), st.integers(0, 2), st.integers(0, 1 << 16)
@@ -187,13 +191,14 @@ class Adversary(RuleBasedStateMachine):
 
 
 def against(setting: Setting) -> None:
-    """Run the machine against nodes like this. CI looks at as many examples as its profile says, elsewhere a third of
-    the profile's do."""
+    """Run the machine against nodes like this: CI at 60 examples compiled and 15 interpreted, elsewhere at a third of
+    what its profile says."""
     machine = type("AdversaryOf", (Adversary,), {"setting": setting})
     profile = settings.default
     assert profile is not None
     in_ci = os.environ.get("CI", "").lower() == "true"
-    examples = profile.max_examples if in_ci else max(1, profile.max_examples // 3)
+    in_full = draws(60 if CORE.kind == COMPILED else 15)
+    examples = in_full if in_ci else max(1, profile.max_examples // 3)
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine, settings=settings(profile, max_examples=examples, stateful_step_count=STEPS)
     )
