@@ -59,6 +59,8 @@ struct cq {
 	int error_told; /* that completions were lost */
 	struct cq *next, *next_of_context; /* of the channel */
 	struct mrc_context *mrc; /* that it is of; NULL without mrc.h */
+	word ev_events; /* that of EV events: their handle, or 0 */
+	uint32_t dropped; /* EV events, since the last one that found room */
 };
 
 struct qp {
