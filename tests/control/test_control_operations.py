@@ -242,7 +242,7 @@ def test_a_port_status_update_that_nobody_answers() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [3, 400])
 def test_a_batch_of_probes_waits_as_long_as_it_is_told(timeout_ms: int) -> None:
-    """And what was given up before the endpoint itself would have is not held against the EV. MRC-CTL-24, MRC-CTL-31."""
+    """What ends before the endpoint itself would have given up is not held against the EV. MRC-CTL-24, MRC-CTL-31."""
     pair = ControlPair()
     pair.connect()
     pair.run(100 * MILLISECOND)
