@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from errno import E2BIG, EAGAIN, EINVAL, ENOENT, EPERM, ETIMEDOUT
 from typing import Any
@@ -14,7 +15,7 @@ from mrc.capi.gids import address_of, gid_of
 from mrc.control import ControlError, Controller, EvProbe, PortStatusUpdate
 from mrc.control.attributes import MAX_BATCH, EvEventMask
 from mrc.control.operations import Operation, OperationResult
-from mrc.net.control.host_events import HostEvents
+from mrc.net.control.host_events import HostEvents, Listener
 from mrc.net.control.host_store import HostStore
 from mrc.net.control.relayed import operate
 
@@ -34,6 +35,9 @@ class CEndpointOperations:
         self._controller = controller
         self._host = host
         self._ports = controller.device.ports()
+        # Made with the first queue: it then listens as long as the process runs, as the endpoint does.
+        self._events: HostEvents | None = None
+        self._lock = threading.Lock()
 
     # ------------------------------------------------------------------ endpoint operations
 
@@ -90,15 +94,18 @@ class CEndpointOperations:
 
     # ------------------------------------------------------------------ EV events
 
-    def ev_events(self, queue: int, put: int) -> HostEvents:
-        """Have each EV event put into a queue of the library, by its function at `put`."""
+    def ev_events(self, queue: int, put: int) -> Listener:
+        """Have each EV event put into a queue of the library, by its function at `put`, until it is closed."""
         into: Callable[..., None] = _PUT(put)
 
         def told(event: dict[str, Any]) -> None:
             state = EvEventMask[event["state"].upper()]
             into(queue, event["profile_id"], event["ev"], event["port_num"], int(state), event["drop_count"])
 
-        return HostEvents(str(self._host.path), told)
+        with self._lock:
+            if self._events is None:
+                self._events = HostEvents(str(self._host.path))
+        return self._events.listen(told)
 
 
 def _worst(results: Sequence[OperationResult]) -> ControlError | None:

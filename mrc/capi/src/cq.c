@@ -68,14 +68,8 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 	if (error)
 		return error;
-	if (cq->ev_events) {
-		word words[CALL_WORDS] = {cq->ev_events};
-
-		/* Nothing is put there any more when it returns. */
-		if ((error = mrc_call(CALL_END_EV_EVENTS, words)))
-			return error;
-		cq->ev_events = 0;
-	}
+	if ((error = mrc_end_events(cq)))
+		return error;
 	pthread_mutex_lock(&mrc_lists);
 	if (cq->users) {
 		pthread_mutex_unlock(&mrc_lists);

@@ -50,6 +50,24 @@ static void put(void *queue, uint64_t profile, uint32_t ev, uint32_t port, uint3
 		tell(cq);
 }
 
+/* Under the lock that `put` takes: Python's own, between its threads, a sanitizer does not see. */
+static void is_of_events(struct cq *cq, word handle)
+{
+	pthread_spin_lock(&cq->lock);
+	cq->ev_events = handle;
+	pthread_spin_unlock(&cq->lock);
+}
+
+int mrc_end_events(struct cq *cq)
+{
+	word words[CALL_WORDS] = {cq->ev_events};
+	int error = cq->ev_events ? mrc_call(CALL_END_EV_EVENTS, words) : 0;
+
+	if (!error && cq->ev_events)
+		is_of_events(cq, 0);
+	return error;
+}
+
 struct mrc_cq *mrc_ctl_create_ev_event_cq(
 	struct mrc_context *mrc_ctx, int cqe, void *cq_context, struct mrc_comp_channel *channel, int comp_vector)
 {
@@ -59,14 +77,14 @@ struct mrc_cq *mrc_ctl_create_ev_event_cq(
 		return NULL;
 	word words[CALL_WORDS] = {[EVENTS_CONTEXT] = context_of(mrc_ctx->ibv)->handle,
 		[EVENTS_QUEUE] = (word)(uintptr_t)made, [EVENTS_PUT] = (word)(uintptr_t)put};
+	is_of_events(made, NOT_GIVEN);
 	int error = mrc_call(CALL_EV_EVENTS, words);
 
-	if (error) {
-		mrc_destroy_cq((struct mrc_cq *)made);
-		return mrc_null(error);
-	}
-	made->ev_events = words[0];
-	return (struct mrc_cq *)made;
+	is_of_events(made, error ? 0 : words[0]);
+	if (!error)
+		return (struct mrc_cq *)made;
+	mrc_destroy_cq((struct mrc_cq *)made);
+	return mrc_null(error);
 }
 
 int mrc_ctl_poll_ev_event(struct mrc_cq *ev_cq, int num_entries, struct mrc_ctl_ev_event *ev_event)

@@ -106,6 +106,8 @@ int mrc_ring_notify(struct ibv_cq *cq, int solicited_only);
 struct cq *mrc_overrun_cq(struct context *context);
 /* The context of these queues closes: its descriptor is nobody's any more. */
 void mrc_orphan_cqs(struct context *context);
+/* No EV events are put there any more when it returns. An errno; 0 for any other queue. */
+int mrc_end_events(struct cq *cq);
 /* Forget what a QP left in a completion queue. */
 void mrc_forget(struct ibv_cq *cq, uint32_t qp_num);
 /* The next asynchronous event of a context: waits for one. An errno. */

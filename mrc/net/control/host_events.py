@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import selectors
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,15 +32,21 @@ _log = logging.getLogger("mrc.control")
 _Place = tuple[Path, int]
 
 
-class HostEvents:
-    """Calls `put` with each change of an EV, as the control socket has it (docs/control.md, Events), in one thread.
+Put = Callable[[dict[str, Any]], None]
 
-    `device` is that of the endpoints (`HostStore.path`). Those that run have been asked when it is made.
+
+class HostEvents:
+    """Gives each change of an EV, as the control socket has it (docs/control.md, Events), to all who listen, in one
+    thread.
+
+    `device` is that of the endpoints (`HostStore.path`). Those that run have been asked when it is made. It has one
+    connection to each, however many listen: an endpoint has few.
     """
 
-    def __init__(self, device: str, put: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, device: str) -> None:
         self._device = device
-        self._put = put
+        self._puts: list[Put] = []
+        self._putting = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -69,7 +76,9 @@ class HostEvents:
         try:
             for event in client.arrived():
                 if event["event"] == "ev":
-                    self._put(event)
+                    with self._putting:
+                        for put in self._puts:
+                            put(event)
         except SystemRefused as error:
             _log.warning("%s", error)
             client.gone = True
@@ -112,15 +121,40 @@ class HostEvents:
                 self._hear(place)  # what came with the answer
                 return
             self._passed[place] = float("inf")
-        except (SystemRefused, ControlError):
+        except (SystemRefused, ControlError) as error:
+            _log.warning("%s: %s: its EV events are not heard", place[0], error)
             self._passed[place] = time.monotonic() + _ASK_AGAIN_S
         client.close()
 
+    # ------------------------------------------------------------------ who listens
+
+    def listen(self, put: Put) -> Listener:
+        """Have `put` called with each event from now on."""
+        with self._putting:
+            self._puts.append(put)
+        return Listener(self, put)
+
+    def forget(self, put: Put) -> None:
+        """Nothing is put there any more when it returns."""
+        with self._putting:
+            self._puts.remove(put)
+
     def close(self) -> None:
-        """End it. Nothing is put any more when it returns."""
+        """End it."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
+
+
+class Listener:
+    """One who listens, until it is closed."""
+
+    def __init__(self, events: HostEvents, put: Put) -> None:
+        self._events, self._put = events, put
+
+    def close(self) -> None:
+        """Nothing is put any more when it returns."""
+        self._events.forget(self._put)
 
 
 def _place(path: Path) -> _Place | None:
