@@ -27,6 +27,9 @@ class Call(IntEnum):
     QUERY_MRC = 13
     QUERY_QP = 14
     CONTROL = 15
+    EV_EVENTS = 16
+    END_EV_EVENTS = 17
+    OPERATE = 18
 
 
 class Control(IntEnum):
@@ -51,6 +54,26 @@ class ControlWord(IntEnum):
     NUMBER = 2
     ATTR = 3
     MASK = 4
+
+
+class EventsWord(IntEnum):
+    """The words of Call.EV_EVENTS, whose answer is a handle: that of Call.END_EV_EVENTS."""
+
+    CONTEXT = 0
+    QUEUE = 1
+    PUT = 2
+
+
+class OperateWord(IntEnum):
+    """The words of Call.OPERATE. COUNT is that of the requests, and then that of the answers."""
+
+    CONTEXT = 0
+    KIND = 1
+    REQUESTS = 2
+    COUNT = 3
+    ANSWERS = 4
+    DSCP = 5
+    TIMEOUT = 6
 
 
 class Mrc(IntEnum):

@@ -74,10 +74,7 @@ class CControl:
         ev.ev_max_width, ev.ev_op_max_entries = found.max_width, found.max_batch
         ev.ev_fmt_mode_mask, ev.ev_mode_mask = int(found.ev_format_mask), int(found.ev_mode_mask)
         attr.cc.cc_max_profiles, attr.cc.algorithms = found.max_cc_profiles, names(found.cc_algorithms)
-        # Events are not there in C yet, and probes neither.
-        in_c = {"EV_PROFILE_MODIFY_ONLINE", "CC_PROFILE_MODIFY_ONLINE"}
-        attr.phy_port_mask = found.port_mask
-        attr.opt_attr = sum(int(cap) for cap in found.caps if cap.name in in_c)
+        attr.phy_port_mask, attr.opt_attr = found.port_mask, int(found.caps)
 
     def _query_port(self, number: int, address: int, mask: int) -> None:
         _check_mask(mask, STATE)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_char_p, c_float, c_int, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import c_char_p, c_float, c_int, c_uint, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 VENDOR_CFG_BYTES = 128
 EV_BYTES = 32
@@ -147,3 +147,30 @@ class NsccCfg(ctypes.Structure):
         ("qa_threshold", c_uint32),
         ("target_delay", c_uint32),
     )
+
+
+class PortStatus(ctypes.Structure):
+    _fields_ = (("port_status", c_uint32),)
+
+
+class OfOperation(ctypes.Union):
+    _fields_ = (("port_status_update", PortStatus),)
+
+
+class EpReq(ctypes.Structure):
+    """mrc_ctl_ep_req."""
+
+    _fields_ = (
+        ("req_id", c_uint16),
+        ("sgid", c_uint64 * 2),
+        ("dgid", c_uint64 * 2),
+        ("ev_fmt_mode", c_int),
+        ("req_ev", Ev),
+        ("op", OfOperation),
+    )
+
+
+class EpRsp(ctypes.Structure):
+    """mrc_ctl_ep_rsp."""
+
+    _fields_ = (("req_id", c_uint16), ("port", c_uint8), ("rtt", c_uint), ("adj_svc_time", c_uint8))

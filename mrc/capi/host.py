@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, ControlWord, Modify, Mrc
+from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, ControlWord, EventsWord, Modify, Mrc, OperateWord
 from mrc.capi.gids import Peers, gid_of
 from mrc.endpoint.config import PATH_MTUS
 from mrc.errors import MrcError
@@ -44,6 +44,7 @@ from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES
 
 if TYPE_CHECKING:
     from mrc.capi.control import CControl
+    from mrc.capi.control_operations import CEndpointOperations
 
 ADDRESSES_VARIABLE = "MRC_ADDRESSES"
 # A peer that has not heard that its last write arrived asks again: for so long a QP that is destroyed answers.
@@ -63,6 +64,9 @@ _ATTRIBUTES = {
     Modify.WIMM: "max_wimm",
     Modify.WIMM_DEST: "max_wimm_dest",
 }
+
+# What is no fault of anybody's is not told of on stderr.
+_USUAL = {(Call.ASYNC_EVENT, errno.EAGAIN), (Call.OPERATE, errno.ETIMEDOUT)}
 
 Words = Any  # a ctypes array of signed 64-bit words
 
@@ -84,7 +88,7 @@ class Host:
         self._closing = ExitStack()
         self._device: NodeDevice | None = None
         self._peers: Peers | None = None
-        self._controls: CControl | None = None
+        self._controls: tuple[CControl, CEndpointOperations] | None = None
         self._in_vain_until = 0  # ns: see _drain
         self._answers: dict[int, Callable[[Words], None]] = {
             Call.OPEN: self._open,
@@ -102,6 +106,9 @@ class Host:
             Call.QUERY_MRC: self._query_mrc,
             Call.QUERY_QP: self._query_qp,
             Call.CONTROL: self._control,
+            Call.EV_EVENTS: self._ev_events,
+            Call.END_EV_EVENTS: self._close_object,
+            Call.OPERATE: self._operate,
         }
 
     def answer(self, what: int, words: Words) -> int:
@@ -110,7 +117,7 @@ class Host:
             self._answers[what](words)
         except MrcError as error:
             number = getattr(error, "errno", None) or errno.EIO
-            if number != errno.EAGAIN:
+            if (what, number) not in _USUAL:
                 print(f"mrc: {Call(what).name.lower()}: {error}", file=sys.stderr)
             return int(number)
         except Exception as error:
@@ -176,17 +183,37 @@ class Host:
         words[Mrc.MOST_WIMM], words[Mrc.MOST_WIMM_DEST] = device.max_wimm, device.max_wimm_dest
         words[Mrc.MOST_MPR], words[Mrc.MPR_RESOLUTION] = device.max_mpr, device.mpr_resolution
 
-    def _control(self, words: Words) -> None:
-        context = self._found(words[ControlWord.CONTEXT], Context)
+    # ------------------------------------------------------------------ controllers
+
+    def _controller(self, handle: int) -> tuple[CControl, CEndpointOperations]:
+        device: NodeDevice = self._found(handle, Context).device
         with self._lock:
             if self._controls is None:
                 # Few programs are controllers, and the modules take long to import.
                 from mrc.capi.control import CControl
+                from mrc.capi.control_operations import CEndpointOperations
                 from mrc.control import Controller
 
-                self._controls = CControl(Controller(context.device))
+                controller = Controller(device)
+                self._controls = CControl(controller), CEndpointOperations(controller, device.node.store)
+        return self._controls
+
+    def _control(self, words: Words) -> None:
+        control, _ = self._controller(words[ControlWord.CONTEXT])
         number = words[ControlWord.NUMBER] & (1 << 64) - 1
-        self._controls.call(words[ControlWord.WHAT], number, words[ControlWord.ATTR], words[ControlWord.MASK])
+        control.call(words[ControlWord.WHAT], number, words[ControlWord.ATTR], words[ControlWord.MASK])
+
+    def _ev_events(self, words: Words) -> None:
+        _, operations = self._controller(words[EventsWord.CONTEXT])
+        words[0] = self._keep(operations.ev_events(words[EventsWord.QUEUE], words[EventsWord.PUT]))
+
+    def _operate(self, words: Words) -> None:
+        _, operations = self._controller(words[OperateWord.CONTEXT])
+        kind, requests, count, answers, dscp, timeout_ns = words[OperateWord.KIND : OperateWord.TIMEOUT + 1]
+        words[OperateWord.COUNT] = 0
+        words[OperateWord.COUNT], error = operations.send(kind, requests, count, answers, dscp, timeout_ns)
+        if error is not None:
+            raise error
 
     def _async_event(self, words: Words) -> None:
         # The library waits: what its completion queues have lost only it knows.

@@ -17,6 +17,7 @@ from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError, PeerError
 from mrc.verbs.tables import Tabular, brief
+from mrc.wire.entropy import EvMode
 
 _DEFAULT_TIMEOUT_NS = 1_000_000_000
 
@@ -139,7 +140,7 @@ class Batch:
             self._over(place, why)
 
         with arguments():
-            endpoint.probe_ev(node, number, dscp=probe.dscp, on_result=answered)
+            endpoint.probe_ev(node, number, dscp=probe.dscp, on_result=answered, ends_at=self._ends_at)
 
     def _number(self, node: PeerNode, asked: Operation, ev: int) -> int:
         """What the node calls the EV of an operation, whose port has to be up and the one that is named, if one is."""
@@ -164,10 +165,10 @@ class Batch:
         if node.paths_of is None:
             raise ControlError(ENOENT, f"none of the EVs towards {node.label}")
         try:
-            paths = node.paths_of(EvProfile(EvProfileMode.EXPLICIT, fmt, evs=(ev,)))
+            paths = node.paths_of(EvProfile(EvProfileMode.EXPLICIT, fmt, evs=_array_for(ev, asked.port_num, fmt.mode)))
         except (CallerError, PeerError) as error:
             raise ControlError(ENOENT, str(error)) from None
-        return int(node.add_paths(paths)[0])
+        return int(node.add_paths([path for path in paths if path.ev == ev])[0])
 
     def _update(self, place: int, update: PortStatusUpdate) -> None:
         if update.mask is not None and not 0 <= update.mask < 1 << 32:
@@ -186,3 +187,10 @@ class Batch:
 
         with arguments():
             endpoint.tell_port_status(node, update.mask, self._ends_at, answered, number=number, dscp=update.dscp)
+
+
+def _array_for(ev: int, port_num: int | None, mode: EvMode) -> tuple[int, ...]:
+    """The array of an EXPLICIT profile whose last entry is this EV, by this port. But for SRV6 EVs, which say by which
+    port they leave, entries are dealt to the ports in turn."""
+    before = 0 if port_num is None or mode == EvMode.SRV6 else max(0, port_num - 1)
+    return (*(ev ^ other for other in range(1, before + 1)), ev)

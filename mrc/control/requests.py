@@ -18,6 +18,7 @@ _MOST_EVENTS = 65536
 _MOST_QPS = 1024
 _MOST_ROWS = 1 << 20
 _MOST_TIMEOUT_S = 60.0
+_MOST_PORTS = 255
 _LONGEST_ID = 200
 # What a request may do to EVs, in the words of `mrc ctl ev`.
 _EV_WORDS: dict[str, tuple[EvOpKind, EvState | None]] = {
@@ -108,26 +109,33 @@ class EvOps:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`evs` None: every EV that QPs use towards the peer. `timeout_s` 0: the usual one."""
+    """`evs` None: every EV that QPs use towards the peer. `port_nums`: the port that each of `evs` has to leave by.
+    `timeout_s` 0: the usual one. `dscp` None: the control class."""
 
     peer: str
     evs: tuple[int, ...] | None
     timeout_s: float
+    port_nums: tuple[int, ...] | None = None
+    dscp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PortStatus:
-    """`mask` None: what holds."""
+    """`mask` None: what holds. `ev` None: any that is in use; `port_num` is that of the EV."""
 
     peer: str
     mask: int | None
     timeout_s: float
+    ev: int | None = None
+    port_num: int | None = None
+    dscp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
     mask: EvEventMask
     limit: int
+    ev_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,18 +244,32 @@ def _timeout_s(said: Said) -> float:
 def _probe(said: Said) -> Probe:
     listed = said.get("evs")
     evs = None if listed is None else tuple(reading.ev_of(each) for each in reading.items(listed, "evs"))
-    return Probe(reading.text(said.get("peer"), "peer"), evs, _timeout_s(said))
+    ports = said.get("port_nums")
+    named = None if ports is None else tuple(_port_num(each) for each in reading.items(ports, "port_nums"))
+    if named is not None and (evs is None or len(named) != len(evs)):
+        raise reading.refusal("port_nums are as many as evs", ports)
+    return Probe(reading.text(said.get("peer"), "peer"), evs, _timeout_s(said), named, _dscp(said))
 
 
 def _port_status(said: Said) -> PortStatus:
     mask = reading.optional(reading.whole, said.get("mask"), "mask", 0, (1 << 32) - 1)
-    return PortStatus(reading.text(said.get("peer"), "peer"), mask, _timeout_s(said))
+    ev, port_num = reading.optional(reading.ev_of, said.get("ev")), reading.optional(_port_num, said.get("port_num"))
+    return PortStatus(reading.text(said.get("peer"), "peer"), mask, _timeout_s(said), ev, port_num, _dscp(said))
+
+
+def _port_num(value: object) -> int:
+    return reading.whole(value, "a port", 0, _MOST_PORTS)
+
+
+def _dscp(said: Said) -> int | None:
+    return reading.optional(reading.whole, said.get("dscp"), "dscp")
 
 
 def _subscribe(said: Said) -> Subscribe:
     states = said.get("states")
     mask = USUAL_EV_EVENTS if states is None else ALL_EV_EVENTS if states == "all" else texts.event_mask(states)
-    return Subscribe(mask, max(1, reading.whole(said.get("limit", 1024), "limit", 0, _MOST_EVENTS)))
+    limit = max(1, reading.whole(said.get("limit", 1024), "limit", 0, _MOST_EVENTS))
+    return Subscribe(mask, limit, reading.flag(said.get("ev_only", False), "ev_only"))
 
 
 _READERS: dict[str, Callable[[Said], Request]] = {

@@ -178,13 +178,13 @@ def _operation_json(operation: Operation, result: OperationResult) -> dict[str, 
         "peer": operation.destination,
         "errno": _errno_name(result.errno),
         "message": result.reason,
+        "response_port_num": result.port_num,
     }
     if isinstance(operation, EvProbe):
         rtt_us = None if result.rtt_ns is None else round(result.rtt_ns / 1e3, 3)
         answer |= {
             "ev": operation.ev,
             "port_num": result.left_by_port_num,
-            "response_port_num": result.port_num,
             "rtt_us": rtt_us,
             "service_time_taken_off": result.service_time_taken_off,
         }
@@ -225,9 +225,9 @@ def _answer(session: Session, request: requests.AtOnce) -> Any:
             return [texts.plain(entry) for each in chosen for entry in entries(service.profiles, each, most)]
         case requests.EvOps(profile_id, batch):
             return _ev_ops(service, profile_id, batch)
-        case requests.Subscribe(mask, limit):
+        case requests.Subscribe(mask, limit, ev_only):
             session.close()
-            session.events = EvEventQueue(service.profiles, limit, mask)
+            session.events = EvEventQueue(service.profiles, limit, mask, ev_only=ev_only)
             session.events.open()
             return {"limit": limit, "states": texts.plain(mask)}
         case requests.Unsubscribe():
@@ -325,9 +325,16 @@ def _ev_result(result: EvOpResult) -> dict[str, Any]:
 
 def _operations(session: Session, request: requests.Waiting) -> list[Operation]:
     if isinstance(request, requests.PortStatus):
-        return [PortStatusUpdate(0, request.peer, request.mask)]
+        update = PortStatusUpdate(
+            0, request.peer, request.mask, request.ev, port_num=request.port_num, dscp=request.dscp
+        )
+        return [update]
     evs = request.evs
     node = find_peer(session.service.device.endpoint, request.peer)
     if evs is None:
         evs = tuple(path.ev for number, path in enumerate(node.paths) if node.reverse.users[number])
-    return [EvProbe(number & 0xFFFF, request.peer, ev) for number, ev in enumerate(evs)]
+    ports = request.port_nums or (None,) * len(evs)
+    return [
+        EvProbe(number & 0xFFFF, request.peer, ev, port_num=port_num, dscp=request.dscp)
+        for number, (ev, port_num) in enumerate(zip(evs, ports, strict=True))
+    ]

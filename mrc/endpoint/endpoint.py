@@ -226,16 +226,23 @@ class Endpoint:
                 self._operations.forget(node)
 
     def probe_ev(
-        self, node: PeerNode, number: int, *, dscp: int | None = None, on_result: OnResult | None = None
+        self,
+        node: PeerNode,
+        number: int,
+        *,
+        dscp: int | None = None,
+        on_result: OnResult | None = None,
+        ends_at: int | None = None,
     ) -> int:
         """Measure one EV of a peer node (by its number there) with an EV probe. Returns the request id.
 
         The probe goes out at the next `transmit`, with the codepoint `dscp` (0..63; control class without).
-        `on_result` is called once: with the RTT, or without one when no answer came in time. Raises CallerError for
-        an unknown EV or codepoint, and when too many requests are out.
+        `on_result` is called once: with the RTT, or without one when no answer came until `ends_at` (ns; without one
+        in `PeerNodeConfig.ev_probe_timeout_ns`). Raises CallerError for an unknown EV or codepoint, and when too many
+        requests are out.
         """
         dscp = self.config.wire.dscp_control if dscp is None else _dscp(dscp)
-        return self._operations.probe_ev(node, number, dscp << 2, on_result)
+        return self._operations.probe_ev(node, number, dscp << 2, on_result, ends_at)
 
     def tell_port_status(
         self,

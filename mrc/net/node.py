@@ -142,7 +142,8 @@ class Node:
             from mrc.control.service import Service
             from mrc.net.node_device import NodeDevice
 
-            return Service(NodeDevice(self), {"pid": os.getpid(), "program": program, "mode": self.fabric.mode})
+            about = {"pid": os.getpid(), "program": program, "mode": self.fabric.mode, "device": str(self.store.path)}
+            return Service(NodeDevice(self), about)
 
         try:
             control = ControlServer(service)

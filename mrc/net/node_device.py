@@ -17,6 +17,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.fabric.host_view import Fabric
+from mrc.net.control.host_store import HostStore
 from mrc.net.driver import Driver
 from mrc.net.firewall_hint import perhaps_blocked
 from mrc.net.negotiation import NodeDescription, QpDescription
@@ -41,6 +42,9 @@ class OpenNode(Protocol):
 
     @property
     def description(self) -> NodeDescription: ...
+
+    @property
+    def store(self) -> HostStore: ...
 
     def peer(
         self, node: NodeDescription, peer: QpDescription, path_mtu: int, ev_profile: EvProfile | None = None

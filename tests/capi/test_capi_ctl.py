@@ -25,6 +25,12 @@ def test_a_controller_that_checks_by_itself(inside: Inside, tmp_path: Path, dire
     assert (done.returncode, done.stdout) == (0, ""), done
 
 
+def test_events_and_operations_in_one_process(inside: Inside, tmp_path: Path, directory: str) -> None:
+    """Order, counts of what was dropped, channels, events of 1.0.0, operations without an answer, all refusals."""
+    done = run_one(inside, str(compiled(PROGRAMS / "ctl_events.c", tmp_path)), MRC_CONTROL_DIR=directory)
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
 def test_without_cap_net_admin_a_controller_changes_nothing(inside: Inside, tmp_path: Path, directory: str) -> None:
     """EPERM for each change; queries are answered."""
     program = str(compiled(PROGRAMS / "ctl_unprivileged.c", tmp_path))

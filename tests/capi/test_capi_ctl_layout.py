@@ -29,6 +29,8 @@ READ_BY_PYTHON: dict[str, Any] = {
     "mrc_ctl_ev_profile_attr": structures.EvAttr,
     "mrc_ctl_cc_profile_attr": structures.CcAttr,
     "mrc_ctl_cc_nscc_cfg": structures.NsccCfg,
+    "mrc_ctl_ep_req": structures.EpReq,
+    "mrc_ctl_ep_rsp": structures.EpRsp,
 }
 FUNCTIONS = {
     "query_device",

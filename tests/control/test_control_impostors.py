@@ -90,7 +90,8 @@ def true_answers(served: Served) -> dict[str, Any]:
     told = {each["op"]: line for each, line in zip(asked, served.ask(served.client(), *asked), strict=True)}
     served.running = True
     with ControlClient(served.server.path) as client:
-        told["probe"] = {"ok": True, "result": serving(served, lambda: client.request("probe", peer="h1"))}
+        for op in ("probe", "port_status"):
+            told[op] = {"ok": True, "result": serving(served, lambda op=op: client.request(op, peer="h1"))}
     assert all(each["ok"] for each in told.values())
     assert set(told) == set(ANSWERS) | {"subscribe"}
     return {op: each["result"] for op, each in told.items()}

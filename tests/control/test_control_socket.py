@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,62 @@ def test_probes_answer_when_they_are_over(served: Served) -> None:
     assert answer["id"] == 1
     assert len(answer["result"]) == 8
     assert all(8 <= each["rtt_us"] <= 30 and each["errno"] is None for each in answer["result"])
+
+
+def test_operations_name_port_and_class(served: Served) -> None:
+    """MRC-CTL-22, MRC-CTL-23."""
+    sock = served.client()
+    classes: list[int] = []
+    served.pair.fabric.observers.append(
+        lambda now, host, data: classes.append(data[0] << 4 & 0xF0 | data[1] >> 4) if host == "h0" else None
+    )
+    evs, wrong = {"evs": ["p0s1", "p1s2"], "port_nums": [1, 2]}, {"evs": ["p0s1", "p1s2"], "port_nums": [1, 1]}
+    asked: list[dict[str, object]] = [
+        {"id": 1, "op": "probe", "peer": "h1", "dscp": 10, **evs},
+        {"id": 2, "op": "probe", "peer": "h1", "dscp": 10, **wrong},
+        {"id": 3, "op": "port_status", "peer": "h1", "mask": 3, "ev": "p1s2", "port_num": 2, "dscp": 10},
+        {"id": 4, "op": "port_status", "peer": "h1", "mask": 3, "ev": "p1s2", "port_num": 1, "dscp": 10},
+        {"id": 5, "op": "probe", "peer": "h1", "evs": ["p0s1"], "port_nums": [1, 2]},
+        {"id": 6, "op": "probe", "peer": "h1", "evs": ["p0s1"], "dscp": 64},
+    ]
+    told = served.ask(sock, *asked)
+    served.pair.run(1_000_000)
+    told += served.read(sock, 3)
+    answers = {each["id"]: each for each in told}
+    assert sorted(answers) == [1, 2, 3, 4, 5, 6]
+    assert [each["port_num"] for each in answers[1]["result"]] == [1, 2]
+    assert {each["response_port_num"] for each in answers[1]["result"]} <= {1, 2}
+    assert [each["errno"] for each in answers[2]["result"]] == [None, "EINVAL"]
+    assert [each["errno"] for each in answers[3]["result"] + answers[4]["result"]] == [None, "EINVAL"]
+    assert answers[3]["result"][0]["response_port_num"] in (1, 2)
+    assert answers[5]["error"]["errno"] == "EINVAL"
+    assert answers[6]["result"][0]["errno"] == "EINVAL"
+    assert classes.count(10 << 2) == 4
+
+
+def test_a_client_may_hear_of_evs_alone(served: Served) -> None:
+    evs, everything = served.client(), served.client()
+    served.ask(evs, {"op": "subscribe", "ev_only": True})
+    served.ask(everything, {"op": "subscribe"})
+    served.ask(served.client(), {"op": "port_set", "plane": 1, "admin": "down"})
+    served.ask(served.client(), {"op": "ev_ops", "batch": [{"do": "deny", "ev": "p0s1"}]})
+    assert [each["event"] for each in served.read(everything, 2)] == ["port", "ev"]
+    (event,) = served.read(evs, 1)
+    assert (event["event"], event["state"], event["drop_count"]) == ("ev", "denied", 0)
+
+
+def test_answers_that_come_in_another_order_than_requests_are_kept(served: Served) -> None:
+    served.running = True
+    with ControlClient(served.server.path) as client:
+
+        def ask() -> tuple[list[object], list[object]]:
+            probe, ports = client.ask("probe", peer="h1"), client.ask("ports")
+            deadline = time.monotonic() + 30
+            # Ports are answered first, and waited for last.
+            return client.answer(probe, deadline), client.answer(ports, deadline)
+
+        probed, ports = serving(served, ask)
+    assert (len(probed), len(ports)) == (8, 2)
 
 
 # ------------------------------------------------------------------ the file

@@ -50,8 +50,15 @@ class EvProbesAreControl(EndpointOperations):
 
     __slots__ = ()
 
-    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
-        return super().probe_ev(node, number, self._wire.dscp_control << 2, on_result)
+    def probe_ev(
+        self,
+        node: PeerNode,
+        number: int,
+        traffic_class: int,
+        on_result: OnResult | None = None,
+        ends_at: int | None = None,
+    ) -> int:
+        return super().probe_ev(node, number, self._wire.dscp_control << 2, on_result, ends_at)
 
 
 @mutant("MRC-OP-10")
@@ -60,8 +67,15 @@ class EvProbesGoByAnotherEv(EndpointOperations):
 
     __slots__ = ()
 
-    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
-        return super().probe_ev(node, (number + 1) % len(node.paths), traffic_class, on_result)
+    def probe_ev(
+        self,
+        node: PeerNode,
+        number: int,
+        traffic_class: int,
+        on_result: OnResult | None = None,
+        ends_at: int | None = None,
+    ) -> int:
+        return super().probe_ev(node, (number + 1) % len(node.paths), traffic_class, on_result, ends_at)
 
 
 @mutant("MRC-OP-11")
@@ -70,9 +84,16 @@ class EvProbesComeTwice(EndpointOperations):
 
     __slots__ = ()
 
-    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
+    def probe_ev(
+        self,
+        node: PeerNode,
+        number: int,
+        traffic_class: int,
+        on_result: OnResult | None = None,
+        ends_at: int | None = None,
+    ) -> int:
         super().probe_ev(node, number, traffic_class)
-        return super().probe_ev(node, number, traffic_class, on_result)
+        return super().probe_ev(node, number, traffic_class, on_result, ends_at)
 
 
 @mutant("MRC-OP-06")
@@ -112,6 +133,14 @@ class EvProbesNeedAQp(_WithQps):
     """An EV probe that is ordered goes out only while a QP is up."""
 
     def probe_ev(
-        self, node: PeerNode, number: int, *, dscp: int | None = None, on_result: OnResult | None = None
+        self,
+        node: PeerNode,
+        number: int,
+        *,
+        dscp: int | None = None,
+        on_result: OnResult | None = None,
+        ends_at: int | None = None,
     ) -> int:
-        return super().probe_ev(node, number, dscp=dscp, on_result=on_result) if self.one_is_up() else 0
+        if not self.one_is_up():
+            return 0
+        return super().probe_ev(node, number, dscp=dscp, on_result=on_result, ends_at=ends_at)

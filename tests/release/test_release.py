@@ -20,11 +20,12 @@ from zlib import crc32
 
 import pytest
 from releasing.build import promised
-from releasing.contents import INDISPENSABLE, LICENCES, check_sdist, check_wheel
+from releasing.contents import INDISPENSABLE, LICENCES, MADE, check_libraries, check_sdist, check_wheel
 from releasing.notes import UNRELEASED, notes, sections
 from releasing.smoke import OPTIONAL
 
 import mrc
+from mrc.capi.build import LIB, compiler
 from mrc.errors import CallerError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ PROJECT: dict[str, Any] = PYPROJECT["project"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 MINE = "softmrc-1.0.0-cp311-cp311-manylinux_2_34_x86_64.whl"
 TRACKED = (*INDISPENSABLE, "mrc/__init__.py")
-COMPILED = ("mrc/_compiled.cpython-311-x86_64-linux-gnu.so", "mrc/compiled.json")
+COMPILED = ("mrc/_compiled.cpython-311-x86_64-linux-gnu.so", *MADE)
 
 
 # Versions and notes.
@@ -173,6 +174,7 @@ def test_wheels_as_they_have_to_be(tmp_path: Path) -> None:
         ({"names": (*TRACKED, *COMPILED, "mrc/wire/icrc.c")}, "mrc/wire/icrc.c"),
         ({"names": TRACKED[1:] + COMPILED}, "lacks mrc/py.typed"),
         ({"names": TRACKED + COMPILED[:1]}, "has only mrc/_compiled"),
+        ({"names": TRACKED + COMPILED[:-1]}, "has only mrc/_compiled"),
         ({"names": TRACKED}, "is not compiled, and tagged"),
         ({"manual": False}, "lacks its manual pages"),
         ({"pure": True}, "is compiled, and tagged"),
@@ -190,6 +192,25 @@ def test_a_wheel_that_is_not_is_refused_by_what_is_wrong(tmp_path: Path, change:
     wheel = written_wheel(tmp_path, **(usual | change))
     with pytest.raises(CallerError, match=re.escape(says)):
         check_wheel(wheel, TRACKED, "1.0.0")
+
+
+@pytest.mark.skipif(not compiler(), reason="there is no C compiler")
+def test_a_shared_object_that_needs_libpython_is_refused(tmp_path: Path) -> None:
+    """What this checkout has built is not, its compiled datapath among it where it has one."""
+    (tmp_path / "empty.c").write_text("")
+    python = tmp_path / "libpython3.11.so.1.0"
+    shared = [*compiler(), "-shared", "-fPIC", str(tmp_path / "empty.c"), "-Wl,--no-as-needed"]
+    subprocess.run([*shared, f"-Wl,-soname,{python.name}", "-o", str(python)], check=True)
+    subprocess.run([*shared, str(python), "-o", str(tmp_path / "linked.so")], check=True)
+    own = [*LIB.glob("*.so*"), *(ROOT / "mrc").glob("_compiled.*.so")]
+    assert len(own) >= 3
+    for name, files in {"right.whl": own, "wrong.whl": [*own, tmp_path / "linked.so"]}.items():
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for each in files:
+                archive.write(each, f"mrc/{each.name}")
+    check_libraries(tmp_path / "right.whl")
+    with pytest.raises(CallerError, match=re.escape("mrc/linked.so needs libpython3.11.so.1.0")):
+        check_libraries(tmp_path / "wrong.whl")
 
 
 def test_an_sdist_with_rubbish_is_refused(tmp_path: Path) -> None:

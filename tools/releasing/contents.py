@@ -10,13 +10,23 @@ from collections.abc import Iterable
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from releasing.run import run
 
 from mrc.errors import CallerError
 
 # Of a checkout, what is in no sdist.
 LEFT_OUT = (".ci/", ".gitignore")
 _COMPILED = re.compile(r"mrc/_compiled\.\S+\.so")
-_STAMP = "mrc/compiled.json"
+# What compiling makes beside that object.
+MADE = (
+    "mrc/compiled.json",
+    "mrc/capi/lib/libibverbs.so.1",
+    "mrc/capi/lib/lib_mrc.so",
+    "mrc/capi/lib/libmrc.so",
+)
+_NEEDED = re.compile(r"\(NEEDED\).*\[(.*)\]")
 # Of the package, and of mrc/layers, which builds on Scapy.
 LICENCES = ("LICENSE", "mrc/layers/LICENSE")
 # A user of the wheel misses something without each of these: named here so that a slip in pyproject.toml is seen.
@@ -47,20 +57,31 @@ def check_wheel(wheel: Path, tracked: Iterable[str], version: str) -> bool:
     if f"{manual}/mrc.1" not in package:
         raise CallerError(f"{wheel.name} lacks its manual pages, which hatch_build.py makes with click")
     package = {name for name in package if not name.startswith(f"{manual}/mrc")}
-    built = {name for name in package if _COMPILED.fullmatch(name)} | (package & {_STAMP})
+    built = {name for name in package if _COMPILED.fullmatch(name)} | (package & set(MADE))
     wanted = {name for name in tracked if name.startswith("mrc/")}
     _compare(wheel, package - built, wanted)
     if missing := [name for name in INDISPENSABLE if name not in package]:
         raise CallerError(f"{wheel.name} lacks {', '.join(missing)}")
-    compiled = len(built) == 2
+    compiled = len(built) == 1 + len(MADE)
     if built and not compiled:
-        raise CallerError(f"{wheel.name} has only {', '.join(built)} of what compiling makes")
+        raise CallerError(f"{wheel.name} has only {', '.join(sorted(built))} of what compiling makes")
     pure = tags["Root-Is-Purelib"] == "true"
     for_any = wheel.stem.endswith("-any")
     if compiled in (pure, for_any):
         how = "compiled" if compiled else "not compiled"
         raise CallerError(f"{wheel.name} is {how}, and tagged {tags['Tag']}, Root-Is-Purelib {tags['Root-Is-Purelib']}")
     return compiled
+
+
+def check_libraries(wheel: Path) -> None:
+    """Raise CallerError where a shared object of the wheel is linked with libpython: auditwheel lets that pass, and
+    interpreters that have no such library could not load it, nor could C programs."""
+    with zipfile.ZipFile(wheel) as archive, TemporaryDirectory() as folder:
+        for name in archive.namelist():
+            if ".so" in Path(name).suffixes:
+                needed = _NEEDED.findall(run(["readelf", "-dW", archive.extract(name, folder)]))
+                if linked := [each for each in needed if each.startswith("libpython")]:
+                    raise CallerError(f"{wheel.name}: {name} needs {', '.join(linked)}")
 
 
 def check_sdist(sdist: Path, tracked: Iterable[str], version: str) -> None:

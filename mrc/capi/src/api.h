@@ -18,6 +18,7 @@ struct mrc_qp_hint {
 
 struct mrc_context {
 	struct ibv_context *ibv;
+	uint32_t version; /* of the interface, that the program declares; 0: none */
 	struct mrc_qp_hint *hints;
 };
 

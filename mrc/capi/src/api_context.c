@@ -75,6 +75,7 @@ struct mrc_context *mrc_create_context(struct ibv_context *vcontext, struct mrc_
 	if (!made)
 		return NULL;
 	made->ibv = vcontext;
+	made->version = version;
 	pthread_mutex_lock(&mrc_lists);
 	context_of(vcontext)->mrc_contexts++;
 	pthread_mutex_unlock(&mrc_lists);

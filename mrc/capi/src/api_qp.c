@@ -70,8 +70,10 @@ static int check_attributes(const struct mrc_qp_attr *attr, int mask)
 {
 	if (mask & ~KNOWN || (mask && !attr))
 		return EINVAL;
-	if (mask & MRC_QP_VENDOR_CFG)
-		return mrc_refused("mrc_modify_qp with MRC_QP_VENDOR_CFG");
+	/* There is no vendor whose settings they could be. */
+	for (size_t each = 0; mask & MRC_QP_VENDOR_CFG && each < sizeof attr->vendor_cfg; each++)
+		if (attr->vendor_cfg[each])
+			return EINVAL;
 	if (mask & MRC_QP_CAP && attr->cap & ~(uint32_t)KNOWN_CAPS)
 		return EINVAL;
 	/* Larger ones would be words with a sign. */

@@ -43,7 +43,8 @@ struct mrc_cq *mrc_create_cq(
 
 int mrc_poll_cq(struct mrc_cq *cq, int num_entries, struct ibv_wc *wc)
 {
-	int found = cq && (wc || num_entries <= 0) ? mrc_ring_poll(CQ_OF(cq), num_entries, wc) : -EINVAL;
+	int is_one = cq && (wc || num_entries <= 0) && !((struct cq *)cq)->ev_events;
+	int found = is_one ? mrc_ring_poll(CQ_OF(cq), num_entries, wc) : -EINVAL;
 
 	return found < 0 ? mrc_minus_one(-found) : found;
 }

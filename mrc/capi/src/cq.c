@@ -68,6 +68,8 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 	if (error)
 		return error;
+	if ((error = mrc_end_events(cq)))
+		return error;
 	pthread_mutex_lock(&mrc_lists);
 	if (cq->users) {
 		pthread_mutex_unlock(&mrc_lists);

@@ -75,34 +75,6 @@ ASKS(mrc_ctl_query_ev_profile, CONTROL_QUERY_EV, struct mrc_ctl_ev_profile_attr)
 ASKS(mrc_ctl_modify_cc_profile, CONTROL_MODIFY_CC, struct mrc_ctl_cc_profile_attr)
 ASKS(mrc_ctl_query_cc_profile, CONTROL_QUERY_CC, struct mrc_ctl_cc_profile_attr)
 
-/* ------------------------------------------------------------------ not there yet */
-
-struct mrc_cq *mrc_ctl_create_ev_event_cq(
-	struct mrc_context *mrc_ctx, int cqe, void *cq_context, struct mrc_comp_channel *channel, int comp_vector)
-{
-	int error = mrc_check_context(mrc_ctx);
-
-	(void)cqe, (void)cq_context, (void)channel, (void)comp_vector;
-	return mrc_null(error ? error : mrc_refused("mrc_ctl_create_ev_event_cq"));
-}
-
-int mrc_ctl_poll_ev_event(struct mrc_cq *ev_cq, int num_entries, struct mrc_ctl_ev_event *ev_event)
-{
-	(void)ev_cq, (void)num_entries, (void)ev_event;
-	return -mrc_refused("mrc_ctl_poll_ev_event");
-}
-
-int mrc_ctl_ep_batch_send_wait(struct mrc_context *mrc_ctx, uint8_t req_tc, enum mrc_ctl_ep_op_type op_type,
-	struct mrc_ctl_ep_req *req, int num_req, uint32_t rsp_timeout, struct mrc_ctl_ep_rsp *rsp, int *num_rsp)
-{
-	int error = mrc_check_context(mrc_ctx);
-
-	(void)req_tc, (void)op_type, (void)req, (void)num_req, (void)rsp_timeout, (void)rsp;
-	if (num_rsp)
-		*num_rsp = 0;
-	return mrc_minus_one(error ? error : mrc_refused("mrc_ctl_ep_batch_send_wait"));
-}
-
 #define PLACED(name) name,
 
 const struct mrc_ctl_api *mrc_libmrc_ctl(size_t size)

@@ -59,6 +59,8 @@ struct cq {
 	int error_told; /* that completions were lost */
 	struct cq *next, *next_of_context; /* of the channel */
 	struct mrc_context *mrc; /* that it is of; NULL without mrc.h */
+	word ev_events; /* that of EV events: their handle, or 0 */
+	uint32_t dropped; /* EV events, since the last one that found room */
 };
 
 struct qp {
@@ -104,6 +106,8 @@ int mrc_ring_notify(struct ibv_cq *cq, int solicited_only);
 struct cq *mrc_overrun_cq(struct context *context);
 /* The context of these queues closes: its descriptor is nobody's any more. */
 void mrc_orphan_cqs(struct context *context);
+/* No EV events are put there any more when it returns. An errno; 0 for any other queue. */
+int mrc_end_events(struct cq *cq);
 /* Forget what a QP left in a completion queue. */
 void mrc_forget(struct ibv_cq *cq, uint32_t qp_num);
 /* The next asynchronous event of a context: waits for one. An errno. */

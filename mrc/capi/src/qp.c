@@ -39,7 +39,8 @@ static int check_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 		return mrc_refused("a QP that is not RC");
 	if (attr->srq)
 		return mrc_refused("a shared receive queue");
-	if (attr->send_cq->context != pd->context || attr->recv_cq->context != pd->context)
+	if (attr->send_cq->context != pd->context || attr->recv_cq->context != pd->context ||
+	    ((struct cq *)attr->send_cq)->ev_events || ((struct cq *)attr->recv_cq)->ev_events)
 		return EINVAL;
 	if (attr->cap.max_send_wr > MOST_WR || attr->cap.max_recv_wr > MOST_WR || attr->cap.max_inline_data > MOST_INLINE ||
 	    attr->cap.max_send_sge > 1 || attr->cap.max_recv_sge > 1)

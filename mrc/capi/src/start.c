@@ -56,7 +56,7 @@ int mrc_call(enum call what, word *words)
 {
 	sigset_t before;
 	/* Calls that wait start no thread, and the program has its signals meanwhile. */
-	int waits = what == CALL_ASYNC_EVENT || what == CALL_DESTROY_QP, error;
+	int waits = what == CALL_ASYNC_EVENT || what == CALL_DESTROY_QP || what == CALL_OPERATE, error;
 
 	if (!ask)
 		return ENOSYS;

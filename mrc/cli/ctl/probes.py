@@ -25,7 +25,11 @@ _MOST_TIMEOUT_S = 60.0
 @click.argument("evs", nargs=-1, metavar="[EV]...", shell_complete=complete_evs)
 @click.option("--count", type=click.IntRange(1, 1000), default=3, show_default=True, help="Probes on each EV.")
 @click.option(
-    "--timeout", type=DURATION, default="1s", show_default=True, help="How long to wait for the answers of each round."
+    "--timeout",
+    type=DURATION,
+    default="100ms",
+    show_default=True,
+    help="How long to wait for the answers of each round.",
 )
 @endpoint_option
 @json_option

@@ -65,8 +65,8 @@ OnAnswered = Callable[[int | None], None]
 @record(slots=True)
 class _Request:
     """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
-    without one draws one each time it is sent. One with `on_answered` is a controller's: it sends `mask` and ends at
-    `ends_at`."""
+    without one draws one each time it is sent. One with `on_answered` is a controller's and sends `mask`; it ends at
+    `ends_at`, as a probe of a controller's does."""
 
     node: PeerNode
     operation: Operation
@@ -75,7 +75,7 @@ class _Request:
     on_result: OnResult | None = None
     on_answered: OnAnswered | None = None
     mask: int | None = None
-    ends_at: int = 0
+    ends_at: int = NEVER
     interval: int = 0
     superseded: bool = False
     sent_at: int = NEVER
@@ -157,15 +157,24 @@ class EndpointOperations:
 
     # ------------------------------------------------------------------ requests of ours
 
-    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
+    def probe_ev(
+        self,
+        node: PeerNode,
+        number: int,
+        traffic_class: int,
+        on_result: OnResult | None = None,
+        ends_at: int | None = None,
+    ) -> int:
         """Probe one EV of a node. Returns the request id; `on_result` is called once, with the answer or without.
 
-        Raises CallerError for an EV the node does not have, or when too many requests are out.
+        It is given up at `ends_at` (ns), without one after `ev_probe_timeout_ns`. Raises CallerError for an EV the node
+        does not have, or when too many requests are out.
         """
         if not 0 <= number < len(node.paths):
             raise CallerError(f"the node has EVs 0..{len(node.paths) - 1}, got {number}")
         self._check_room()
-        return self._add(_Request(node, Operation.EV_PROBE, number, traffic_class, on_result))
+        end = NEVER if ends_at is None else ends_at
+        return self._add(_Request(node, Operation.EV_PROBE, number, traffic_class, on_result, ends_at=end))
 
     def learn(self, node: PeerNode) -> None:
         """Probe a random EV of a node, so that control packets to it have one that is known to work."""
@@ -371,7 +380,8 @@ class EndpointOperations:
         node, number = request.node, request.number
         mask = 0
         if request.operation == Operation.PORT_STATUS_UPDATE:
-            self._schedule(req_id, request, now + request.interval)
+            again_at = now + request.interval
+            self._schedule(req_id, request, again_at if request.ends_at == NEVER else min(again_at, request.ends_at))
             request.interval = min(2 * request.interval, self._config.port_update_interval_max_ns)
             up = [plane for plane, port in node.port_of_plane.items() if port not in self._ports_down]
             mask = sum(1 << plane + self._wire.first_port_bit for plane in up) if request.mask is None else request.mask
@@ -381,7 +391,8 @@ class EndpointOperations:
                 return
             self._counters.port_updates_sent += 1
         else:
-            self._schedule(req_id, request, now + self._config.ev_probe_timeout_ns)
+            usual = now + self._config.ev_probe_timeout_ns
+            self._schedule(req_id, request, usual if request.ends_at == NEVER else request.ends_at)
             self._counters.ev_probes_sent += 1
         request.sent_at = now
         at = node.evs.open(batch, number, request.traffic_class, HEADER_LENGTHS["erth"])
@@ -427,7 +438,8 @@ class EndpointOperations:
         """No answer came in time."""
         request = self._requests[req_id]
         self._counters.ev_probes_failed += 1
-        request.node.reverse.lose(request.number)
+        if request.deadline - request.sent_at >= self._config.ev_probe_timeout_ns:  # else nothing is known of the EV
+            request.node.reverse.lose(request.number)
         self._fail(req_id)
 
     def _fail(self, req_id: int) -> None:

@@ -39,6 +39,8 @@ class ControlClient:
         self._numbers = itertools.count(1)
         # Of each request that waits: its op, and how many results it is to have if that is known.
         self._asked: dict[int, tuple[str, int | None]] = {}
+        # Answers that came while another one was waited for.
+        self._answers: dict[int, dict[str, Any]] = {}
         self._buffer = bytearray()
         self._events: list[dict[str, Any]] = []
         self.gone = False
@@ -79,10 +81,13 @@ class ControlClient:
     def answer(self, number: int, deadline: float) -> Any:
         """Wait for the answer to a request until `deadline` (time.monotonic)."""
         while True:
-            answer = self._line(deadline)
+            answer = self._answers.pop(number, None) or self._line(deadline)
             if "event" in answer:
                 self._events.append(answer)
-            elif answer.get("id") in (number, None):
+            elif answer.get("id") not in (number, None):
+                if answer["id"] in self._asked:
+                    self._answers[answer["id"]] = answer
+            else:
                 op, count = self._asked.pop(number, ("", None))
                 result = result_of(answer)
                 fault = fault_in(result, ANSWERS[op], "result") if op in ANSWERS else None

@@ -21,7 +21,8 @@ class HostClient:
     """Takes the requests that a ControlClient does, of one device in this process."""
 
     def __init__(self, device: HostDevice) -> None:
-        self._session = Session(Service(device, {"pid": os.getpid(), "program": "host", "mode": device.fabric.mode}))
+        about = {"pid": os.getpid(), "program": "host", "mode": device.fabric.mode, "device": str(device.store.path)}
+        self._session = Session(Service(device, about))
         self._device = device
         self._numbers = itertools.count(1)
 

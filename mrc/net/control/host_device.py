@@ -42,8 +42,8 @@ class HostDevice:
         self.endpoint = Endpoint(EndpointConfig())
         self.endpoint.online.cc[DEFAULT_PROFILE] = configured(DEFAULT_ALGORITHM, USER_SPACE_NSCC)
         self._lock = threading.RLock()
-        self._store = HostStore(store_path(fabric), lambda: profiles_of(self), None)
-        self.endpoint.online.host = self._store
+        self.store = HostStore(store_path(fabric), lambda: profiles_of(self), None)
+        self.endpoint.online.host = self.store
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class HostDevice:
     def call(self, action: Callable[[], T]) -> T:
         """Run it now, after what other processes have changed was taken over."""
         with self._lock:
-            self._store.refresh()
+            self.store.refresh()
             return action()
 
     def submit(self, action: Callable[[], None]) -> None:
@@ -109,7 +109,7 @@ class HostDevice:
         pass
 
     def close(self) -> None:
-        self._store.close()
+        self.store.close()
 
     def __enter__(self) -> HostDevice:
         return self

@@ -30,6 +30,7 @@ _HELLO = {
     "program": str,
     "name": str,
     "mode": str,
+    "device": (str, None),
     "addresses": [str],
     "qps": int,
     "peers": [_PEER],
@@ -80,6 +81,7 @@ _STATUS = {
     "counters": Every(int),
 }
 _RESULT = {"errno": (str, None), "message": str}
+_ANSWERED = {**_RESULT, "response_port_num": (int, None)}
 _PROFILES = Every({"state": str})
 
 ANSWERS: Mapping[str, Any] = {
@@ -94,11 +96,28 @@ ANSWERS: Mapping[str, Any] = {
     "evs": [_EV],
     "ev_ops": [{**_RESULT, "count": int}],
     "probe": [
-        {**_RESULT, "ev": int, "port_num": (int, None), "rtt_us": _NUMBER_OR_NONE, "service_time_taken_off": bool}
+        {
+            **_ANSWERED,
+            "ev": int,
+            "port_num": (int, None),
+            "rtt_us": _NUMBER_OR_NONE,
+            "service_time_taken_off": bool,
+        }
     ],
+    "port_status": [_ANSWERED],
 }
 EVENTS: Mapping[str, Any] = {
-    "ev": {"at_ns": int, "ev": int, "plane": int, "peer": str, "state": str, "qp_num": int},
+    "ev": {
+        "at_ns": int,
+        "profile_id": int,
+        "ev": int,
+        "port_num": int,
+        "plane": int,
+        "peer": str,
+        "state": str,
+        "qp_num": int,
+        "drop_count": int,
+    },
     "port": {"at_ns": int, "side": str, "plane": int, "up": bool},
     "qp": {"at_ns": int, "qp_num": int, "reason": str},
     "dropped": {"dropped": int},

@@ -10,6 +10,10 @@ int main(void)
 	struct mrc_ctl_ev_profile_attr ev = {.profile_state = MRC_CTL_PROFILE_OFFLINE, .ev_mode = MRC_CTL_EV_MODE_AUTO};
 	struct mrc_ctl_port_attr port = {.port_admin_state = MRC_CTL_PORT_ADMIN_DISABLED};
 	struct mrc_ctl_device_attr device;
+	struct mrc_ctl_ep_req request = {.ev_fmt_mode = MRC_CTL_EV_FMT_MODE_UDP, .req_ev = ev_of(0xc001, 1)};
+	struct mrc_ctl_ep_rsp answer;
+	struct mrc_ctl_ev_event event;
+	int answered;
 
 	open_controller();
 	FAILS(mrc_ctl_query_device(context, &device), 0);
@@ -25,5 +29,10 @@ int main(void)
 	FAILS(ev_operation(0, MRC_CTL_EV_OP_QUERY_EV_STATE, &entry, 1), 0), CHECK(entry.state, MRC_CTL_EV_UNKNOWN);
 	FAILS(mrc_ctl_query_cc_profile(mrc, 1, &cc, MRC_CTL_CC_PROFILE_STATE), 0);
 	CHECK(cc.profile_state, MRC_CTL_PROFILE_INIT);
+	ibv_query_gid(context, 1, 0, &request.sgid), request.dgid = request.sgid;
+	FAILS(mrc_ctl_ep_batch_send_wait(mrc, 0, MRC_CTL_EP_OP_EV_PROBE, &request, 1, 0, &answer, &answered), EPERM);
+	struct mrc_cq *events = mrc_ctl_create_ev_event_cq(mrc, 4, NULL, NULL, 0);
+
+	CHECK(events != NULL, 1), CHECK(mrc_ctl_poll_ev_event(events, 1, &event), 0), CHECK(mrc_destroy_cq(events), 0);
 	return wrong;
 }

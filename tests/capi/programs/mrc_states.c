@@ -2,8 +2,8 @@
 /* Which attributes of MRC each way between states takes, what they are afterwards, and which values are refused. */
 #include "mrc_pair.h"
 
-#define IN_INIT (MRC_QP_EV_PROFILE_ID | MRC_QP_CC_PROFILE_ID | MRC_QP_HINT)
-#define SENDING (MRC_QP_MAX_WIMM | MRC_QP_MPR | MRC_QP_TIMEOUT | MRC_QP_RETRY_CNT | MRC_QP_HINT)
+#define IN_INIT (MRC_QP_EV_PROFILE_ID | MRC_QP_CC_PROFILE_ID | MRC_QP_HINT | MRC_QP_VENDOR_CFG)
+#define SENDING (MRC_QP_MAX_WIMM | MRC_QP_MPR | MRC_QP_TIMEOUT | MRC_QP_RETRY_CNT | MRC_QP_HINT | MRC_QP_VENDOR_CFG)
 #define IN_RTR (SENDING | MRC_QP_MAX_WIMM_DEST | MRC_QP_MPR_DEST | MRC_QP_CAP)
 #define EVERY (IN_INIT | IN_RTR)
 
@@ -80,7 +80,7 @@ static void masks(struct mrc_qp *other)
 
 	for (int way = 0; way < 7; way++)
 		for (int bit = 0; bit < 32; bit++) {
-			int mask = (int)(1u << bit), error = ways[way].taken & mask ? 0 : bit == 31 ? EOPNOTSUPP : EINVAL;
+			int mask = (int)(1u << bit), error = ways[way].taken & mask ? 0 : EINVAL;
 			struct mrc_qp *qp = brought_to(ways[way].from, other);
 			struct mrc_qp_attr attr = usual(), before = told_of(qp), after;
 
@@ -121,6 +121,11 @@ static void values(struct mrc_qp *other)
 		CHECK(init.protocol_version, MRC_PROTOCOL_VERSION_1), CHECK(init.cap.max_send_wr, 4), CHECK(init.send_ops_flags, 0);
 		CHECK(end(qp, IBV_QPS_RESET, NULL, 0), 0), told = told_of(qp);
 	}
+	/* A vendor has no settings here: zeros alone are taken. */
+	given.vendor_cfg[MRC_MAX_VENDOR_CFG_SIZE - 1] = 1;
+	CHECK(mrc_to_init(qp, &given, MRC_QP_VENDOR_CFG), EINVAL), CHECK(mrc_to_init(qp, &given, IN_INIT & ~MRC_QP_VENDOR_CFG), 0);
+	given.vendor_cfg[MRC_MAX_VENDOR_CFG_SIZE - 1] = 0;
+	CHECK(end(qp, IBV_QPS_RESET, NULL, 0), 0);
 	/* A way that is refused leaves no hint behind. */
 	given.profile.ev_profile_id = 77;
 	CHECK(mrc_to_init(qp, &given, MRC_QP_HINT | MRC_QP_EV_PROFILE_ID), ENOENT), CHECK(told_of(qp).qp_hint == NULL, 1);
