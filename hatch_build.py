@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/contributing/compiled.md), and the C
+"""Compiles the datapath, the modules of mrc that say so in their second line (docs/contributing/compiled.md), and the C
 libraries (docs/capi.md), and writes manual pages.
 
 Run by `pip install` and by tools/build-core. Without a C compiler the package is installed all the same and runs
@@ -39,13 +39,17 @@ SANITIZERS = ["-O1", "-g1", *OPTIMISED[2:], "-fno-omit-frame-pointer", "-fno-san
 SANITIZERS += ["-fsanitize=address,undefined,fuzzer-no-link"]
 SANITIZED = ROOT / "build" / "sanitized"
 MANUAL = ROOT / "build" / "man"
+# What Cython reads: sources and declarations, made of those of the package.
+DECLARED = ROOT / "build" / "declared"
+OBJECTS = ROOT / "build" / "core"
+MAKERS = ("hatch_build.py", "hatch_declarations.py", "hatch_staged.py")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
     "wraparound": False,
     "cdivision": False,
     "initializedcheck": False,
-    "annotation_typing": False,  # the types are those of the .pxd
+    "annotation_typing": False,  # the types are those of the .pxd that hatch_declarations.py makes
     "embedsignature": True,
     "auto_pickle": False,
     "binding": False,  # functions of C, not objects that each import makes
@@ -63,6 +67,7 @@ def core() -> ModuleType:
     os.environ["MRC_CORE"] = "python"
     sys.path.insert(0, str(ROOT))
     try:
+        import hatch_staged  # noqa: F401 - found here, whoever runs this file
         from mrc import core
     finally:
         sys.path.remove(str(ROOT))
@@ -115,51 +120,70 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     built = _way(checked, sanitized)
     flags = SANITIZERS if sanitized else OPTIMISED
     if any(of.stamp().get(each) != value for each, value in built.items()):
-        shutil.rmtree(ROOT / "build" / "core", ignore_errors=True)
-    for source in of.modules():
+        shutil.rmtree(OBJECTS, ignore_errors=True)
+    import hatch_staged
+
+    modules = hatch_staged.write(ROOT, of.marked(), DECLARED)
+    for source in modules.values():
         # Cython looks no further than at what a source itself declares; layouts come from further away.
-        made_of, c = _declared(source), ROOT / "build" / "core" / source.relative_to(ROOT).with_suffix(".c")
+        made_of, c = _declared(source), OBJECTS / source.relative_to(DECLARED).with_suffix(".c")
         if c.exists() and any(each.stat().st_mtime > c.stat().st_mtime for each in made_of):
             c.unlink()
     # Until all is done there is nothing of these sources.
     of.STAMP.write_text(json.dumps(built) + "\n")
+    headers = [source.with_suffix(".h") for source, kind in of.marked() if kind == of.C_BESIDE]
     extensions = [
         Extension(
-            ".".join(source.relative_to(ROOT).with_suffix("").parts),
-            [str(source.relative_to(ROOT))],
-            include_dirs=[str(of.PACKAGE / "wire"), str(of.PACKAGE / "net")],  # octets.h, system.h
+            name,
+            [str(source.relative_to(DECLARED))],
+            include_dirs=sorted({str(header.parent) for header in headers}),
             extra_compile_args=flags,
             define_macros=[("MRC_CHECKED", "1")] if checked else [],
             depends=[str(header) for header in of.PACKAGE.rglob("*.h")],
         )
-        for source in of.modules()
+        for name, source in modules.items()
     ]
-    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=flags))
+    extensions.append(Extension(SHARED, [str(OBJECTS / "_shared.c")], extra_compile_args=flags))
     before = Path.cwd()
-    os.chdir(ROOT)
+    os.chdir(DECLARED)  # so that tracebacks name sources as seen from the package
     try:
         made = cythonize(
             extensions,
-            build_dir="build/core",
+            build_dir=str(OBJECTS),
             compiler_directives=DIRECTIVES | (CHECKED if checked else {}),
             nthreads=os.cpu_count() or 1,
             quiet=True,
             shared_utility_qualified_name=SHARED,
         )
+        os.chdir(ROOT)
+        for each in made:
+            each.sources = [os.path.relpath(path, ROOT) for path in each.sources]
         _link(made, of.OBJECT)
     finally:
         os.chdir(before)
     names = [each.name for each in extensions]
-    of.STAMP.write_text(json.dumps({"digest": of.digest(), "seen": of.seen(), "modules": names, **built}) + "\n")
+    stamp = {**_made_of(of), **_seen(of), "modules": names, **built}
+    of.STAMP.write_text(json.dumps(stamp) + "\n")
     return names
+
+
+def _made_of(of: ModuleType) -> dict[str, Any]:
+    """Where that changes there is something to compile, maybe not all."""
+    return {"digest": of.digest(), "declared_by": crc32(b"".join((ROOT / name).read_bytes() for name in MAKERS[1:]))}
+
+
+def _seen(of: ModuleType) -> dict[str, Any]:
+    """What need not be read again while it looks like this."""
+    names = of.sources()
+    return {"sources": names, "seen": of.seen(names)}
 
 
 _CIMPORT = re.compile(r"^(?:from (\S+) cimport (.+)|cimport (\S+))$", re.MULTILINE)
 
 
 def _declared(source: Path) -> set[Path]:
-    """The `.pxd` of a module, and all that they take from each other."""
-    found, waiting = set[Path](), [source.with_suffix(".pxd")]
+    """A source and its `.pxd`, and all `.pxd` that these take from each other."""
+    found, waiting = set[Path](), [source, source.with_suffix(".pxd")]
     while waiting:
         path = waiting.pop()
         if path in found or not path.exists():
@@ -167,7 +191,7 @@ def _declared(source: Path) -> set[Path]:
         found.add(path)
         for package, names, module in _CIMPORT.findall(path.read_text()):
             whole = [package or module, *(f"{package}.{name.strip()}" for name in names.split(",") if names)]
-            waiting += [ROOT.joinpath(*each.split(".")).with_suffix(".pxd") for each in whole]
+            waiting += [DECLARED.joinpath(*each.split(".")).with_suffix(".pxd") for each in whole]
     return found
 
 
@@ -206,10 +230,11 @@ def compile_sanitized() -> int:
     package = core().PACKAGE
     left_out = shutil.ignore_patterns("*.so", "compiled.json", "__pycache__")
     shutil.copytree(package, SANITIZED / "mrc", ignore=left_out, dirs_exist_ok=True)
-    for copied in (SANITIZED / "mrc").rglob("*.p*"):
-        if copied.suffix in (".py", ".pxd") and not (package / copied.relative_to(SANITIZED / "mrc")).exists():
+    for copied in (SANITIZED / "mrc").rglob("*.py"):
+        if not (package / copied.relative_to(SANITIZED / "mrc")).exists():
             copied.unlink()
-    shutil.copy2(__file__, SANITIZED)
+    for name in MAKERS:
+        shutil.copy2(ROOT / name, SANITIZED)
     command = [
         sys.executable,
         str(SANITIZED / Path(__file__).name),
@@ -235,7 +260,7 @@ def build_libraries() -> list[Path]:
 def _forget_the_checkout(stamp: Path) -> None:
     """Leave out of it what holds in this folder only: the same sources make the same wheel anywhere."""
     built = json.loads(stamp.read_text())
-    stamp.write_text(json.dumps({key: value for key, value in built.items() if key != "seen"}) + "\n")
+    stamp.write_text(json.dumps({key: value for key, value in built.items() if key not in ("seen", "sources")}) + "\n")
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
@@ -289,11 +314,11 @@ def main() -> int:
         return compile_sanitized()
     if arguments.if_needed:
         of = core()
-        wanted = {"digest": of.digest(), **_way(arguments.checked, arguments.sanitized)}
+        wanted = {**_made_of(of), **_way(arguments.checked, arguments.sanitized)}
         stamp = of.stamp()
         if all(stamp.get(each) == value for each, value in wanted.items()) and of.OBJECT.exists():
             # Files that were written anew and hold the same need not be read again at each start.
-            of.STAMP.write_text(json.dumps(stamp | {"seen": of.seen()}) + "\n")
+            of.STAMP.write_text(json.dumps(stamp | _seen(of)) + "\n")
             build_libraries()
             return 0
     if importlib.util.find_spec("Cython") is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How the datapath runs: compiled, or interpreted from the same files (docs/contributing/compiled.md).
 
-A module with a `.pxd` beside it is written to be compiled. All that were compiled are in one shared object. Here it is
-decided whether Python finds them there or finds the sources: all of these modules run one way or all the other, and a
-shared object that was made of other sources than lie here is not used.
+A module that says so in its second line is written to be compiled. All that were compiled are in one shared object.
+Here it is decided whether Python finds them there or finds the sources: all of these modules run one way or all the
+other, and a shared object that was made of other sources than lie here is not used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ PACKAGE: Final = Path(__file__).parent
 STAMP: Final = PACKAGE / "compiled.json"
 # All compiled modules: a shared object for each would cost every process 10 ms at its start.
 OBJECT: Final = PACKAGE / f"_compiled{EXTENSION_SUFFIXES[0]}"
-_SOURCES = (".py", ".pxd", ".h")
+# The second line of a source that compiled code is made of begins so: of a module that is compiled, of one whose
+# functions are C in a header beside it, and of one whose functions are copied into those that call them.
+COMPILED_HERE, C_BESIDE, INLINED = "# compiled (", "# compiled: C beside it (", "# compiled into its callers ("
 # It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
 _MAKER: Final = PACKAGE.parent / "hatch_build.py"
 _ROOMS = ("wire", "endpoint", "net", "sim")
@@ -54,8 +56,8 @@ class Core:
 
 
 def modules(package: Path = PACKAGE) -> list[Path]:
-    """The sources that are compiled: those with a `.pxd` beside them that declares more than a C header."""
-    return [source for source in _typed(package) if "cdef extern from" not in source.with_suffix(".pxd").read_text()]
+    """The sources that are compiled."""
+    return [source for source, kind in marked(package) if kind == COMPILED_HERE]
 
 
 def in_checkout() -> bool:
@@ -71,41 +73,44 @@ def stamp() -> dict[str, Any]:
         return {}
 
 
-def _typed(package: Path) -> Iterator[Path]:
+def marked(package: Path = PACKAGE) -> Iterator[tuple[Path, str]]:
+    """The sources that compiled code is made of, each with the beginning of its second line."""
     for room in _ROOMS:
-        for declared in sorted((package / room).rglob("*.pxd")):
-            if (source := declared.with_suffix(".py")).exists():
-                yield source
+        for source in sorted((package / room).rglob("*.py")):
+            with source.open(encoding="utf-8") as file:
+                file.readline()
+                line = file.readline()
+            for kind in (COMPILED_HERE, C_BESIDE, INLINED):
+                if line.startswith(kind):
+                    yield source, kind
+
+
+def sources(package: Path = PACKAGE) -> list[str]:
+    """Where the files lie that a shared object is made of, as seen from the package: sources and C headers."""
+    found = [path for source, _ in marked(package) for path in (source, source.with_suffix(".h")) if path.exists()]
+    return [str(path.relative_to(package)) for path in found]
 
 
 def digest(package: Path = PACKAGE) -> int:
-    """A number that changes with any source a shared object is made of."""
+    """A number that changes with any of these files."""
     value = 0
-    for source in _typed(package):
-        for path in (source, source.with_suffix(".pxd"), source.with_suffix(".h")):
-            if path.exists():
-                value = crc32(path.read_bytes(), crc32(path.name.encode(), value))
+    for name in sources(package):
+        value = crc32((package / name).read_bytes(), crc32(name.encode(), value))
     return value
 
 
-def seen() -> int:
-    """A number that changes with size or time of any of these sources or of the shared object: while it stays, nothing
-    has to be read."""
-    found = [_size_and_time(str(OBJECT), os.stat(OBJECT))] if OBJECT.exists() else []
-    waiting = [str(PACKAGE / room) for room in _ROOMS if (PACKAGE / room).is_dir()]
-    while waiting:
-        entries = list(os.scandir(waiting.pop()))
-        typed = {entry.name.removesuffix(".pxd") for entry in entries if entry.name.endswith(".pxd")}
-        for entry in entries:
-            if entry.name.partition(".")[0] in typed:
-                if entry.name.endswith(_SOURCES):
-                    found.append(_size_and_time(entry.path, entry.stat()))
-            elif entry.name != "__pycache__" and entry.is_dir():
-                waiting.append(entry.path)
-    return crc32("\n".join(sorted(found)).encode())
+def seen(names: Iterable[str]) -> int:
+    """A number that changes with size or time of any of these files or of the shared object: while it stays, nothing
+    has to be read. A source that is new is not among them: until the next build it runs interpreted."""
+    paths = [str(OBJECT), *(f"{PACKAGE}/{name}" for name in names)]
+    return crc32("\n".join(map(_size_and_time, paths)).encode())
 
 
-def _size_and_time(path: str, looked: os.stat_result) -> str:
+def _size_and_time(path: str) -> str:
+    try:
+        looked = os.stat(path)
+    except OSError:
+        return path
     return f"{path} {looked.st_size} {looked.st_mtime_ns}"
 
 
@@ -118,7 +123,7 @@ def _judged(built: dict[str, Any]) -> Core:
         return Core(INTERPRETED, f"compiled for {built.get('for')}, this is {sys.implementation.cache_tag}", advice)
     if "modules" not in built or not OBJECT.exists():
         return Core(INTERPRETED, "not compiled here", advice)
-    if in_checkout() and built.get("seen") != seen() and built["digest"] != digest():
+    if in_checkout() and built.get("seen") != seen(built.get("sources", ())) and built["digest"] != digest():
         return Core(INTERPRETED, "compiled from other sources than lie here", advice)
     return Core(COMPILED)
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled into its callers (docs/contributing/compiled.md)
 """QPs and peer nodes by number, for code that has no interpreter: a handle is what it can keep of one.
 
-Interpreted these functions run; compiled modules call those of by_handle.pxd by the same names, where a handle is the
-address. A handle keeps nothing alive: `QpTable` keeps a QP for as long as its handle may be in use, `PeerTable` a node.
+Interpreted these functions run; into compiled modules they are copied, where a handle is the address. A handle keeps
+nothing alive: `QpTable` keeps a QP for as long as its handle may be in use, `PeerTable` a node.
 """
 
 from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
-from mrc.endpoint.datapath.peer_sources import MAX_PORTS
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.node.node_evs import NodeEvs
 from mrc.wire.received_batch import ReceivedBatch
@@ -39,7 +39,7 @@ def receive_trimmed(handle: int, batch: ReceivedBatch, row: int, lasthop: bool, 
 
 
 def doubts(handle: int, port: int) -> bool:
-    return 0 <= port < MAX_PORTS and bool(_qps[handle].doubted_ports >> port & 1)
+    return _qps[handle].doubts(port)
 
 
 def has_completions(handle: int) -> bool:
@@ -84,6 +84,14 @@ def qpn(handle: int) -> int:
 
 def timer_at(handle: int) -> int:
     return _qps[handle].timer_at
+
+
+def epsn(handle: int) -> int:
+    return _qps[handle].epsn()
+
+
+def bytes_placed(handle: int) -> int:
+    return _qps[handle].counters.bytes_placed
 
 
 def set_timer_at(handle: int, at: int) -> None:

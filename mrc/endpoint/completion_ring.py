@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Work of one QP that has ended: written down on the packet's path, made into completions when Python comes."""
 
 from __future__ import annotations
@@ -9,34 +10,35 @@ from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.work import SOLICITED
 from mrc.endpoint.work_rings import WorkRings
+from mrc.wire.compiled import any_int, i64s, may_raise, python, with_gil
 
 _LEAST_ROOM, _COLUMNS = 4, 5
 NO_IMMEDIATE = -1
-_64_BITS = 0xFFFFFFFFFFFFFFFF
+_64_BITS: any_int = 0xFFFFFFFFFFFFFFFF
 _IMMEDIATE_BITS = SOLICITED - 1
 # A dictionary finds a member in a tenth of the time that the enumeration needs.
-_STATUSES = {int(status): status for status in WorkStatus}
-_KINDS = {int(kind): kind for kind in WorkKind}
+_STATUSES: dict[int, WorkStatus] = {int(status): status for status in WorkStatus}
+_KINDS: dict[int, WorkKind] = {int(kind): kind for kind in WorkKind}
 
 
 class CompletionRing:
     """`count` pieces of work wait here, in the order in which they ended, until `drain`. With `rings` none does: what
     ends is written there."""
 
-    __slots__ = (
-        "_byte_lens",
-        "_columns",
-        "_complete",
-        "_expected",
-        "_immediates",
-        "_kinds",
-        "_qpn",
-        "_room",
-        "_statuses",
-        "_wr_ids",
-        "count",
-        "rings",
-    )
+    _complete: Callable[[Completion], None]
+    _qpn: any_int
+    count: int
+    rings: WorkRings | None
+    _expected: int
+    _room: int
+    _columns: i64s
+    _wr_ids: i64s
+    _statuses: i64s
+    _byte_lens: i64s
+    _kinds: i64s
+    _immediates: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qpn: int, complete: Callable[[Completion], None], rings: WorkRings | None = None) -> None:
         self.rings = rings
@@ -47,7 +49,7 @@ class CompletionRing:
         self._columns = column(0)
         self._divide()
 
-    def expect(self) -> None:
+    def expect(self) -> may_raise[None]:
         """Reserve room for the completion of a piece of work that is posted: when it ends Python may be away."""
         self._expected += 1
         if self.count + self._expected > self._room:
@@ -70,8 +72,13 @@ class CompletionRing:
         self._kinds[place] = kind
         self._immediates[place] = immediate
 
-    def _grow(self) -> None:
-        old, before = self._columns, self._room
+    def _grow(self) -> with_gil[None]:
+        room: int
+        columns: i64s
+        number: int
+        place: int
+        old: i64s = self._columns
+        before: int = self._room
         self._room = room = max(_LEAST_ROOM, 2 * before, self.count + self._expected)
         self._columns = columns = column(_COLUMNS * room)
         for number in range(_COLUMNS):
@@ -79,14 +86,15 @@ class CompletionRing:
                 columns[number * room + place] = old[number * before + place]
         self._divide()
 
-    def _divide(self) -> None:
+    def _divide(self) -> may_raise[None]:
         """The columns are parts of one: each memoryview takes half a kilobyte."""
-        columns, room = self._columns, self._room
+        columns: i64s = self._columns
+        room: int = self._room
         self._wr_ids, self._statuses = columns[:room], columns[room : 2 * room]
         self._byte_lens, self._kinds = columns[2 * room : 3 * room], columns[3 * room : 4 * room]
         self._immediates = columns[4 * room :]
 
-    def drain(self) -> None:
+    def drain(self) -> python[None]:
         """Hand over what waits, oldest first."""
         done, at = [], 0
         while at < self.count:

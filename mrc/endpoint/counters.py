@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Named counters: everything dropped, everything recovered. A name not declared here cannot be counted."""
 
 from __future__ import annotations
@@ -6,8 +7,10 @@ from __future__ import annotations
 from types import GetSetDescriptorType
 from typing import Any
 
+from mrc.wire.compiled import Subclassed, python
 
-class Counters:
+
+class Counters(Subclassed):
     """Counts since start. An endpoint has one; each QP has its own for what happens after dispatch.
 
     Counters can be given a value to begin with, by name. Raises AttributeError for a name that is none.
@@ -91,7 +94,7 @@ class Counters:
         for name, value in values.items():
             setattr(self, name, value)
 
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> python[tuple[str, ...]]:
         """All counters there are."""
         return COUNTERS
 
@@ -100,12 +103,12 @@ class Counters:
         """Requests that brought a PSN which had arrived before."""
         return self.duplicates_old + self.duplicates_above_epsn
 
-    def as_dict(self, *, zeros: bool = False) -> dict[str, int]:
+    def as_dict(self, *, zeros: bool = False) -> python[dict[str, int]]:
         """Name to count; those still 0 are left out unless `zeros`."""
         values = {name: getattr(self, name) for name in self.names()}
         return {name: value for name, value in values.items() if value or zeros}
 
-    def add(self, other: Counters) -> None:
+    def add(self, other: Counters) -> python[None]:
         """Add what another counted to these counters."""
         for name in self.names():
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -120,7 +123,7 @@ class Counters:
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self.as_dict().items())})"
 
 
-def _names() -> tuple[str, ...]:
+def _names() -> python[tuple[str, ...]]:
     """The names declared above. A compiled class keeps no annotations, but a descriptor for each, as for a property."""
     declared = getattr(Counters, "__annotations__", None) or [
         name

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """How the program of a C interface and its endpoint wake each other: words in the program's memory.
 
 Where the words are is shared with mrc/capi/src/rings.h (tests/capi).
@@ -7,6 +8,7 @@ Where the words are is shared with mrc/capi/src/rings.h (tests/capi).
 from __future__ import annotations
 
 from mrc.wire import octets
+from mrc.wire.compiled import pointer
 
 # Of the doorbells, which all QPs of a program share: whether any has rung, whether the endpoint sleeps, the eventfd
 # that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same
@@ -28,7 +30,9 @@ _RUNG, _ASLEEP, _TELLS, _BITS, _BIT_WORDS, _QPNS, _TELL_FDS, _MOST_TELLS = (
 class Doorbells:
     """How a program tells the endpoint which of its QPs have work, and the endpoint which event fds are to be rung."""
 
-    __slots__ = ("_words",)
+    _words: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, address: int, bell: int) -> None:
         """`bell` is an eventfd: the program rings it when the endpoint sleeps."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Memory regions: what a peer may write, checked for every packet."""
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from mrc.endpoint.parts.tables import Table
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.columns import array_of
+from mrc.wire.compiled import any_int, pointer, public, python
 from mrc.wire.memory import address_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,14 @@ class MemoryRegion:
     payload (`ReceivedBatch.headers_only`).
     """
 
-    __slots__ = ("address", "length", "remote_write", "rkey", "va", "view")
+    view: memoryview
+    address: any_int
+    rkey: any_int
+    va: int
+    length: public[int]
+    remote_write: bool
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
@@ -83,11 +92,17 @@ class MemoryTable:
     ring taken into `open`, so the R_Key is valid once `register` has returned.
     """
 
-    __slots__ = ("_draw_rkey", "_marks", "_new", "_regions", "open")
+    _draw_rkey: Callable[[], int]
+    _regions: dict[int, MemoryRegion]
+    _new: pointer
+    _marks: pointer
+    open: Table
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, draw_rkey: Callable[[], int]) -> None:
         self._draw_rkey = draw_rkey
-        self._regions: dict[int, MemoryRegion] = {}
+        self._regions = {}
         self.open = Table(_COLUMNS)
         # It comes with the first region: who only sends has none.
         self._new = octets.words(0)
@@ -97,11 +112,11 @@ class MemoryTable:
         octets.free_words(self._new)
         octets.free_words(self._marks)
 
-    def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
+    def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> python[MemoryRegion]:
         """Open a buffer. Raises CallerError as MemoryRegion does."""
         return self._keep(MemoryRegion(buffer, self._new_rkey(), va, remote_write=remote_write))
 
-    def register_without_memory(self, length: int) -> MemoryRegion:
+    def register_without_memory(self, length: int) -> python[MemoryRegion]:
         """Open a region that nothing lies behind (`MemoryRegion.without_memory`), for who has the endpoint."""
         region = MemoryRegion.without_memory(length, self._new_rkey())
         self._regions[region.rkey] = region
@@ -109,13 +124,13 @@ class MemoryTable:
         self.open.cells[row + VA], self.open.cells[row + LENGTH], self.open.cells[row + ADDRESS] = 0, length, 0
         return region
 
-    def _new_rkey(self) -> int:
+    def _new_rkey(self) -> python[int]:
         rkey = self._draw_rkey()
         while rkey == 0 or rkey in self._regions:
             rkey = self._draw_rkey()
         return rkey
 
-    def _keep(self, region: MemoryRegion) -> MemoryRegion:
+    def _keep(self, region: MemoryRegion) -> python[MemoryRegion]:
         self._regions[region.rkey] = region
         if region.remote_write:
             if self.is_full():
@@ -147,7 +162,7 @@ class MemoryTable:
             taken += 1
         octets.publish(self._marks, _TAKEN, taken)
 
-    def deregister(self, region: MemoryRegion) -> None:
+    def deregister(self, region: MemoryRegion) -> python[None]:
         """Close a region. Packets that still name it are answered with a remote access error."""
         if self._regions.get(region.rkey) is not region:
             raise CallerError(f"no region with R_Key {region.rkey:#010x} is registered here")
@@ -155,7 +170,7 @@ class MemoryTable:
             self.open.remove(self.row(region.rkey))
         del self._regions[region.rkey]
 
-    def find(self, rkey: int) -> MemoryRegion | None:
+    def find(self, rkey: int) -> python[MemoryRegion | None]:
         return self._regions.get(rkey)
 
     def row(self, rkey: int) -> int:

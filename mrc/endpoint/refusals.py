@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Requests that end their QP, and the NAKs that say so (behaviour.md, Responder: Refused requests)."""
 
 from __future__ import annotations
@@ -84,7 +85,12 @@ REASONS: dict[Verdict, Reason] = {
 class Refusal:
     """The request that is refused, if one is: its (unbounded) PSN, why, and the numbers that belong to that."""
 
-    __slots__ = ("_first", "_second", "psn", "verdict")
+    verdict: int
+    psn: int
+    _first: int
+    _second: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.verdict = int(Verdict.RIGHT)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Posted work: RDMA writes."""
 
 from __future__ import annotations
 
 from mrc.endpoint.memory import VA_LIMIT, MemoryRegion
 from mrc.errors import CallerError
+from mrc.wire.compiled import any_int
 
 __all__ = ["WriteRequest"]
 
@@ -21,7 +23,16 @@ class WriteRequest:
     local region or a field its width.
     """
 
-    __slots__ = ("immediate", "length", "offset", "remote_va", "rkey", "solicited", "source", "wr_id")
+    source: MemoryRegion
+    immediate: int | None
+    wr_id: any_int
+    solicited: bool
+    length: int
+    offset: int
+    remote_va: int
+    rkey: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,

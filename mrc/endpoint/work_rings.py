@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The queues of a QP whose program is no Python: rings of words in that program's memory.
 
 The program posts into them and polls them without asking anybody; the endpoint takes what was posted and writes what
@@ -12,6 +13,7 @@ from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.doorbells import Doorbells
 from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, python
 
 # Of a QP. The program writes those of the first line, the endpoint those of the second.
 SENDS_POSTED, RECEIVES_POSTED, SEND_MASK, RECEIVE_MASK, SENDS, RECEIVES, SEND_CQ, RECEIVE_CQ = range(8)
@@ -46,7 +48,16 @@ _DONE_WR_ID, _DONE_STATUS, _DONE_KIND, _DONE_LENGTH, _DONE_IMMEDIATE, _DONE_QPN 
 class WorkRings:
     """One QP's. Its program keeps the memory until the QP is destroyed."""
 
-    __slots__ = ("_bells", "_receive_cq", "_received", "_receives", "_send_cq", "_sends", "_sent", "_words")
+    _bells: Doorbells
+    _words: pointer
+    _sends: pointer
+    _receives: pointer
+    _send_cq: pointer
+    _receive_cq: pointer
+    _sent: pointer
+    _received: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, address: int, bells: Doorbells) -> None:
         self._bells = bells
@@ -68,7 +79,7 @@ class WorkRings:
         """How many receives may be outstanding at most."""
         return int(self._words[_RECEIVE_MASK]) + 1
 
-    def begin(self, qpn: int) -> None:
+    def begin(self, qpn: int) -> python[None]:
         """The QP begins anew: nothing is posted."""
         self._words[QPN] = qpn
         for each in (SENDS_POSTED, RECEIVES_POSTED, SENDS_TAKEN, RECEIVES_TAKEN, SENDS_ENDED, RECEIVES_ENDED):
@@ -123,7 +134,7 @@ class WorkRings:
             self._put(self._send_cq, self._sent, wr_id, status, byte_len, kind, immediate)
 
     def _put(
-        self, cq: memoryview, done: memoryview, wr_id: int, status: int, byte_len: int, kind: int, immediate: int
+        self, cq: pointer, done: pointer, wr_id: int, status: int, byte_len: int, kind: int, immediate: int
     ) -> None:
         came = cq[_CAME]
         if came - octets.published(cq, _POLLED) >= cq[_CQ_ROOM]:

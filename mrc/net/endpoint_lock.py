@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Whose an endpoint is, of the threads that run its loop, stand in for it and reach in.
 
 Two words of memory: whether it is held, and how many ask for it. Who turns has it without the interpreter, who reaches
@@ -11,6 +12,7 @@ from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.numbers import column
 from mrc.net import system
 from mrc.net.system import LOCK_WORDS
+from mrc.wire.compiled import i64s, may_raise
 
 # Who has the endpoint lets others have it for so long; who cannot have it tries again so much later.
 OTHERS_NS = 1_000_000
@@ -22,26 +24,28 @@ _OTHERS_NS, _SHORTLY_NS = OTHERS_NS, SHORTLY_NS
 class EndpointLock:
     """Of one endpoint. It is given back by the thread that holds it."""
 
-    __slots__ = ("_words",)
+    _words: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self._words = column(LOCK_WORDS)
 
-    def begin(self) -> None:
+    def begin(self) -> may_raise[None]:
         """Have the endpoint, with the interpreter. A turn that is under way ends before."""
         if not system.try_hold(self._words):
             self._begin_late()
 
-    def _begin_late(self) -> None:
+    def _begin_late(self) -> may_raise[None]:
         system.ask(self._words, 1)
-        patience = system.clock() + _OTHERS_NS
+        patience: int = system.clock() + _OTHERS_NS
         while not system.try_hold(self._words):
             if system.clock() < patience:
                 system.yield_processor()
                 continue
             # What is under way may want the interpreter. Who waits for that as well asks for nothing meanwhile.
             system.ask(self._words, -1)
-            state = interpreter.let_go()
+            state: int = interpreter.let_go()
             system.sleep(_SHORTLY_NS)
             interpreter.take_back(state)
             system.ask(self._words, 1)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Whole batches sent and received: one system call for many packets (`mrc.net.system` has the kernel's structures)."""
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from mrc.net import system
 from mrc.net.outer import OuterHeaders
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
 from mrc.wire import octets
+from mrc.wire.compiled import const_i64s, const_u8s, i64s, public, python, u8s, with_gil
 from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER
 from mrc.wire.memory import address_of
 from mrc.wire.received_batch import ReceivedBatch
@@ -46,7 +48,7 @@ _MAPPED = 0xFFFF
 _UDP, _IPV4, _IPV4_BYTES, _HEADER_ROOM = UDP_AT, IPV4_AT, IPV4_HEADER, HEADER_ROOM
 
 # The port or the way beyond it is down, or a queue overflowed: to the transport such a packet is lost.
-_LOST_ON_THE_WAY = frozenset(
+_LOST_ON_THE_WAY: frozenset[int] = frozenset(
     {
         errno.ENETUNREACH,
         errno.EHOSTUNREACH,
@@ -65,50 +67,50 @@ _LOST_ON_THE_WAY = frozenset(
         errno.EMSGSIZE,  # the port's MTU fell: `BatchSender.too_long`
     }
 )
-_NOTHING_ARRIVED = _LOST_ON_THE_WAY | {errno.EINTR}
+_NOTHING_ARRIVED: frozenset[int] = _LOST_ON_THE_WAY | {errno.EINTR}
 _AGAIN = errno.EAGAIN
 
 
-def _words(count: int) -> memoryview:
+def _words(count: int) -> python[memoryview]:
     return memoryview(bytearray(count * _WORD)).cast("q")
 
 
 class BatchSender:
     """Sends the packets of a TransmitBatch, each out of its port's socket."""
 
-    __slots__ = (
-        "_batch",
-        "_classes",
-        "_classes_at",
-        "_destinations_at",
-        "_fds",
-        "_header_lengths",
-        "_kinds",
-        "_messages",
-        "_messages_at",
-        "_outer",
-        "_parts",
-        "_parts_at",
-        "_payload_addresses",
-        "_payload_lengths",
-        "_port_numbers",
-        "_ports",
-        "_row_words",
-        "_send_from",
-        "_skipped",
-        "_traffic_classes",
-        "_trailer_lengths",
-        "_trailers_at",
-        "error",
-        "refused_length",
-        "too_long",
-    )
+    too_long: public[set[int]]
+    refused_length: public[bool]
+    error: public[int]
+    _batch: TransmitBatch
+    _outer: OuterHeaders | None
+    _port_numbers: int
+    _send_from: int
+    _skipped: int
+    _row_words: int
+    _messages_at: int
+    _parts_at: int
+    _classes_at: int
+    _destinations_at: int
+    _trailers_at: int
+    _messages: i64s
+    _parts: i64s
+    _classes: i64s
+    _fds: i64s
+    _kinds: i64s
+    _header_lengths: const_i64s
+    _payload_addresses: const_i64s
+    _payload_lengths: const_i64s
+    _trailer_lengths: const_i64s
+    _ports: const_i64s
+    _traffic_classes: const_i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch) -> None:
         """`batch` is the one that is sent, filled anew each time."""
         self._batch = batch
         # The ports that refused a packet for its length; the owner empties it.
-        self.too_long: set[int] = set()
+        self.too_long = set()
         self.refused_length = False  # whether there are any
         self.error = 0
         # By port number.
@@ -136,7 +138,7 @@ class BatchSender:
         self._make_parts(batch)
         self._make_messages(batch.capacity)
 
-    def _make_parts(self, batch: TransmitBatch) -> None:
+    def _make_parts(self, batch: TransmitBatch) -> python[None]:
         """Where the parts of a row lie never changes, but for its payload and where its trailer begins."""
         outer = self._outer
         self._skipped = 0 if outer is None else _PART
@@ -155,7 +157,7 @@ class BatchSender:
         for row in range(batch.capacity):
             self._classes[row * _CLASS] = _CLASS_LENGTH
 
-    def _make_messages(self, capacity: int) -> None:
+    def _make_messages(self, capacity: int) -> python[None]:
         """A place for each message in the order of sending, whatever row will be in it."""
         self._messages = _words(capacity * _MESSAGE)
         self._messages_at = address_of(self._messages)
@@ -221,7 +223,7 @@ class BatchSender:
             place += sent
         return refused
 
-    def _lose(self, port: int, error: int) -> None:
+    def _lose(self, port: int, error: int) -> with_gil[None]:
         """Note why the system did not take a packet."""
         if error == errno.EMSGSIZE:
             self.too_long.add(port)
@@ -229,7 +231,7 @@ class BatchSender:
         if error not in _LOST_ON_THE_WAY:
             self.error = error
 
-    def check(self) -> None:
+    def check(self) -> python[None]:
         """Raises SystemRefused when the system refused for a reason that will not pass, or what the handler of a signal
         raised meanwhile."""
         if self.error:
@@ -241,33 +243,33 @@ class BatchSender:
 class BatchReceiver:
     """Receives from several ports into one batch: up to `rows` packets of up to `room` bytes, in its own memory."""
 
-    __slots__ = (
-        "_addresses",
-        "_bytes",
-        "_control",
-        "_data_at",
-        "_fds",
-        "_forms",
-        "_ipv4",
-        "_lengths",
-        "_messages",
-        "_messages_at",
-        "_mixed",
-        "_name_room",
-        "_names",
-        "_numbers",
-        "_over_ipv4",
-        "_parts",
-        "_port_count",
-        "_ports",
-        "_receive_at",
-        "_room",
-        "_rows",
-        "_traffic_classes",
-        "batch",
-        "error",
-        "more",
-    )
+    more: bool
+    batch: ReceivedBatch
+    error: public[int]
+    _mixed: bool
+    _over_ipv4: bool
+    _rows: int
+    _room: int
+    _port_count: int
+    _name_room: int
+    _data_at: int
+    _messages_at: int
+    _bytes: u8s
+    _ipv4: u8s
+    _control: u8s
+    _names: u8s
+    _addresses: const_u8s
+    _messages: i64s
+    _parts: i64s
+    _fds: i64s
+    _numbers: i64s
+    _receive_at: i64s
+    _forms: i64s
+    _ports: i64s
+    _lengths: i64s
+    _traffic_classes: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Sequence[Port], rows: int, room: int) -> None:
         self._rows = rows
@@ -301,7 +303,7 @@ class BatchReceiver:
         self.more = False
         self.error = 0
 
-    def _make_messages(self) -> None:
+    def _make_messages(self) -> python[None]:
         rows = self._rows
         self._messages, self._parts = _words(rows * _MESSAGE), _words(rows * _PART)
         self._messages_at = address_of(self._messages)
@@ -348,11 +350,11 @@ class BatchReceiver:
         if error != _AGAIN:
             self._fail(error)
 
-    def _fail(self, error: int) -> None:
+    def _fail(self, error: int) -> with_gil[None]:
         if error not in _NOTHING_ARRIVED:
             self.error = error
 
-    def check(self) -> None:
+    def check(self) -> python[None]:
         """Raises SystemRefused when a socket is broken."""
         if self.error:
             error, self.error = self.error, 0

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The outer IPv6 headers of packets in SRv6 mode, with a segment routing header behind them where there is one.
 
 They are written here, not by the kernel, which takes a tenth longer to send a packet that it has to put together from
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from mrc.net.ports import Port
 from mrc.wire import octets
 from mrc.wire.columns import rows_of
+from mrc.wire.compiled import const_i64s, const_u8s, u8s
 from mrc.wire.headers import HEADERS
 from mrc.wire.rows import offsets_in
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_HEAD, SRH_LENGTH
@@ -41,21 +43,21 @@ class OuterHeaders:
     two containers; the routing header has the other. `rows` and `destinations` are the same as numpy's arrays.
     """
 
-    __slots__ = (
-        "_behind",
-        "_destinations",
-        "_flat",
-        "_header_lengths",
-        "_payload_lengths",
-        "_ports",
-        "_sources",
-        "_to",
-        "_traffic_classes",
-        "_trailer_lengths",
-        "flat",
-        "flat_destinations",
-        "length",
-    )
+    flat: memoryview
+    flat_destinations: memoryview
+    length: int
+    _behind: int
+    _flat: u8s
+    _to: u8s
+    _sources: const_u8s
+    _destinations: const_u8s
+    _header_lengths: const_i64s
+    _payload_lengths: const_i64s
+    _trailer_lengths: const_i64s
+    _traffic_classes: const_i64s
+    _ports: const_i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch, *, srh: bool) -> None:
         """`ports` are all that the batch can name, `batch` is the one that is sent, filled anew each time."""

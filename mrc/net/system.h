@@ -86,9 +86,9 @@ static inline void system_sleep(long long ns)
     nanosleep(&time, NULL);
 }
 
-static inline void system_yield(void) { sched_yield(); }
+static inline void system_yield_processor(void) { sched_yield(); }
 
-static inline long long system_wait(const long long *fds, int count, long long ns)
+static inline long long system_wait_at(const long long *fds, int count, long long ns)
 {
     struct pollfd polled[SYSTEM_MOST_FDS];
     struct timespec time = {ns / SYSTEM_NS, ns % SYSTEM_NS};
@@ -107,7 +107,7 @@ static inline long long system_wait(const long long *fds, int count, long long n
             readable |= 1LL << each;
     return readable;
 }
-#define system_wait_view(view, count, ns) system_wait((const long long *)(view).data, (count), (ns))
+#define system_wait(view, count, ns) system_wait_at((const long long *)(view).data, (count), (ns))
 
 static inline long long system_waiting(int fd)
 {
@@ -135,16 +135,16 @@ static inline void system_hear(int bell)
 }
 
 /* A lock: whether it is held, and how many ask for it. */
-static inline int system_try_hold(long long *lock)
+static inline int system_try_hold_at(long long *lock)
 {
     return __atomic_exchange_n(&lock[0], 1, __ATOMIC_ACQUIRE) == 0;
 }
-static inline void system_give_back(long long *lock) { __atomic_store_n(&lock[0], 0, __ATOMIC_RELEASE); }
-static inline void system_ask(long long *lock, long long more) { __atomic_fetch_add(&lock[1], more, __ATOMIC_SEQ_CST); }
-static inline int system_is_asked_for(long long *lock) { return __atomic_load_n(&lock[1], __ATOMIC_ACQUIRE) != 0; }
-#define system_try_hold_view(view) system_try_hold((long long *)(view).data)
-#define system_give_back_view(view) system_give_back((long long *)(view).data)
-#define system_ask_view(view, more) system_ask((long long *)(view).data, (more))
-#define system_is_asked_for_view(view) system_is_asked_for((long long *)(view).data)
+static inline void system_give_back_at(long long *lock) { __atomic_store_n(&lock[0], 0, __ATOMIC_RELEASE); }
+static inline void system_ask_at(long long *lock, long long more) { __atomic_fetch_add(&lock[1], more, __ATOMIC_SEQ_CST); }
+static inline int system_is_asked_for_at(long long *lock) { return __atomic_load_n(&lock[1], __ATOMIC_ACQUIRE) != 0; }
+#define system_try_hold(view) system_try_hold_at((long long *)(view).data)
+#define system_give_back(view) system_give_back_at((long long *)(view).data)
+#define system_ask(view, more) system_ask_at((long long *)(view).data, (more))
+#define system_is_asked_for(view) system_is_asked_for_at((long long *)(view).data)
 
 #endif

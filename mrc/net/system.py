@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled: C beside it (docs/contributing/compiled.md)
 """What the loop asks of the system: the clock, sleep, and the two calls that carry packets, many at a time.
 
 Interpreted these functions run; compiled modules call those of system.h by the same names. There they run without the
@@ -19,6 +20,8 @@ import os
 import select
 import socket
 import time
+
+from mrc.wire.compiled import const_i64s, i64s, may_raise
 
 _MSG_DONTWAIT = 0x40
 _MEMINFO = 55  # SO_MEMINFO; its first number is what waits
@@ -66,7 +69,7 @@ def yield_processor() -> None:
     os.sched_yield()
 
 
-def wait(fds: memoryview, count: int, ns: int) -> int:
+def wait(fds: const_i64s, count: int, ns: int) -> int:
     """Sleep until one of the first `count` descriptors is readable, for at most `ns`. Of more than MOST_FDS only so
     many are looked at.
 
@@ -93,7 +96,7 @@ def waiting(fd: int) -> int:
     return figures[0] if found == 0 else 0
 
 
-def raise_signal() -> int:
+def raise_signal() -> may_raise[int]:
     """Raise what the handler of a signal raised while nothing could."""
     return 0
 
@@ -114,7 +117,7 @@ def hear(bell: int) -> None:
 LOCK_WORDS = 2
 
 
-def try_hold(lock: memoryview) -> bool:
+def try_hold(lock: i64s) -> bool:
     """Take the lock if no thread has it. Returns whether it was taken."""
     if lock[0]:
         return False
@@ -122,16 +125,16 @@ def try_hold(lock: memoryview) -> bool:
     return True
 
 
-def give_back(lock: memoryview) -> None:
+def give_back(lock: i64s) -> None:
     """Let another have the lock."""
     lock[0] = 0
 
 
-def ask(lock: memoryview, more: int) -> None:
+def ask(lock: i64s, more: int) -> None:
     """So many more ask for the lock."""
     lock[1] += more
 
 
-def is_asked_for(lock: memoryview) -> bool:
+def is_asked_for(lock: i64s) -> bool:
     """Whether anybody asks for the lock."""
     return lock[1] != 0

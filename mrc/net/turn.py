@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The loop's turn: what has arrived is taken in, timers run, what may leave is sent, and it sleeps. It needs no Python.
 
 It goes on by itself until Python is wanted: work has ended, a descriptor of Python's is readable, or it is time to look
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
@@ -26,7 +27,11 @@ from mrc.net.endpoint_lock import SHORTLY_NS, EndpointLock
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import PACKET_BUFFER_BYTES
 from mrc.net.system import MOST_FDS
+from mrc.wire.compiled import i64s, may_raise, public, python, unsigned
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from mrc.endpoint.parts.flags import Away
 
 # In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
 # twenty. Fewer than so many in a row are no stream but questions and answers, which want no pause.
@@ -62,41 +67,41 @@ class Turn:
     and `end` it belongs to who called these.
     """
 
-    __slots__ = (
-        "_arrived",
-        "_asleep",
-        "_away",
-        "_batch",
-        "_before_timers",
-        "_bell",
-        "_budget",
-        "_call",
-        "_call_fds",
-        "_counters",
-        "_data_before_answers",
-        "_datapath",
-        "_fd_count",
-        "_fds",
-        "_in_turn",
-        "_left_at",
-        "_lock",
-        "_over",
-        "_ports",
-        "_python_fds",
-        "_receiver",
-        "_sender",
-        "_sends_first",
-        "_served_fds",
-        "_short_batches",
-        "_stands_in",
-        "_was_away",
-        "_watcher_sleeps",
-        "holder",
-        "look_at",
-        "readable",
-        "sleep_until",
-        "wanted",
-    )
+    _datapath: Datapath
+    _receiver: BatchReceiver
+    _sender: BatchSender
+    _batch: TransmitBatch
+    _budget: ReceiveBudget
+    _counters: Counters
+    _away: Away
+    _fds: i64s
+    _python_fds: i64s
+    _lock: EndpointLock
+    _bell: int
+    _call: int
+    _fd_count: int
+    _ports: int
+    _call_fds: i64s
+    _served_fds: i64s
+    _asleep: bool
+    _in_turn: bool
+    _over: bool
+    _stands_in: bool
+    _was_away: bool
+    _watcher_sleeps: bool
+    _left_at: int
+    _arrived: int
+    _sends_first: bool
+    _before_timers: int
+    _short_batches: int
+    _data_before_answers: int
+    look_at: public[int]
+    sleep_until: public[int]
+    holder: int
+    readable: int
+    wanted: Flag
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -140,12 +145,12 @@ class Turn:
         self._call_fds = column(1, self._call)
         self._served_fds = column(0)
 
-    def close(self) -> None:
+    def close(self) -> python[None]:
         """End the turn: no thread turns any more."""
         os.close(self._bell)
         os.close(self._call)
 
-    def watch(self, ports: list[int], others: list[int]) -> None:
+    def watch(self, ports: list[int], others: list[int]) -> python[None]:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's.
 
         Raises SystemRefused for more of them than `system.wait` can look at.
@@ -160,22 +165,22 @@ class Turn:
 
     # ------------------------------------------------------------------ whose the endpoint is
 
-    def have_doorbells(self, address: int) -> None:
+    def have_doorbells(self, address: unsigned) -> may_raise[None]:
         """Work for a program that posts into rings in its memory; `address` is where its doorbells are."""
         self._datapath.doorbells = Doorbells(address, self._bell)
 
-    def begin(self) -> None:
+    def begin(self) -> may_raise[None]:
         """Have the endpoint until `end`. A turn that is under way ends before."""
         self._lock.begin()
 
-    def end(self) -> None:
+    def end(self) -> may_raise[None]:
         """It is the turn's again. Who sleeps wakes up and looks what there is to do."""
-        asleep = self._asleep
+        asleep: bool = self._asleep
         self._lock.give_back()
         if asleep:
             system.ring(self._bell)
 
-    def inside(self, action: Callable[[], T], thread: int) -> T:
+    def inside(self, action: Callable[[], T], thread: int) -> may_raise[T]:
         """Have the endpoint while `action` runs; return what it returns. `thread`: the calling one, `holder` meanwhile.
 
         Compiled, no signal handler runs between `begin` and the `try`, nor in the `finally`: an exception that one
@@ -189,13 +194,13 @@ class Turn:
             self.holder = 0
             self.end()
 
-    def ring(self, bell: int) -> None:
+    def ring(self, bell: int) -> may_raise[None]:
         """Make an eventfd readable without giving up the interpreter: for who has the endpoint."""
         system.ring(bell)
 
     # ------------------------------------------------------------------ turns
 
-    def run(self, until: int, ask_first: bool) -> None:
+    def run(self, until: int, ask_first: bool) -> may_raise[None]:
         """Turn until Python is wanted, or until the clock says `until`, ns; with 0 once.
 
         `ask_first`: Python is asked whenever packets have arrived, before anything is sent: what is posted then goes
@@ -203,14 +208,14 @@ class Turn:
         """
         if self._away.waits or self._away.urgent:
             self._catch_up()
-        state = interpreter.let_go()
+        state: int = interpreter.let_go()
         self._come()
         self._run(until, ask_first)
         self._leave()
         self._ask_python_fds()
         interpreter.take_back(state)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self) -> may_raise[None]:
         """A turn while Python is there, for what waits for it: the first packets that come have it done."""
         self.begin()
         self._away.up = False
@@ -368,7 +373,7 @@ class Turn:
 
     # ------------------------------------------------------------------ while Python is away
 
-    def prepare_stand_in(self) -> None:
+    def prepare_stand_in(self) -> python[None]:
         """A thread is about to `stand_in`: the ports are watched."""
         self._served_fds = column(self._ports + 1)
         for place in range(self._ports + 1):
@@ -377,14 +382,14 @@ class Turn:
         self._away.up = True
         self._stands_in = True
 
-    def stand_in(self) -> None:
+    def stand_in(self) -> may_raise[None]:
         """Turn while Python is away, until `end_stand_in`: for a thread of its own. It waits for the interpreter only
         where an event is to be reported."""
-        state = interpreter.let_go()
+        state: int = interpreter.let_go()
         self._stand_in()
         interpreter.take_back(state)
 
-    def end_stand_in(self) -> None:
+    def end_stand_in(self) -> python[None]:
         """The thread that stands in is to end."""
         self._over = True
         system.ring(self._call)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled: C beside it (docs/contributing/compiled.md)
 """Read and write bytes of packets. Interpreted code runs these functions, compiled code those of octets.h.
 
 A view is a memoryview of bytes ("B"), C-contiguous; `at` counts bytes from its start. The functions of octets.h have
@@ -12,55 +13,57 @@ import ctypes
 import struct
 from zlib import crc32
 
+from mrc.wire.compiled import const_i32s, const_u8s, pointer, u8s, unsigned
+
 _U16, _U32, _U64, _LE32 = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q"), struct.Struct("<I")
 
 
-def u16(view: memoryview, at: int) -> int:
+def u16(view: const_u8s, at: int) -> int:
     """Read 16 bits."""
     return int(_U16.unpack_from(view, at)[0])
 
 
-def u32(view: memoryview, at: int) -> int:
+def u32(view: const_u8s, at: int) -> int:
     """Read 32 bits."""
     return int(_U32.unpack_from(view, at)[0])
 
 
-def u64(view: memoryview, at: int) -> int:
+def u64(view: const_u8s, at: int) -> unsigned:
     """Read 64 bits, as a number without sign."""
     return int(_U64.unpack_from(view, at)[0])
 
 
-def le32(view: memoryview, at: int) -> int:
+def le32(view: const_u8s, at: int) -> int:
     """Read 32 bits, least significant byte first."""
     return int(_LE32.unpack_from(view, at)[0])
 
 
-def put16(view: memoryview, at: int, value: int) -> None:
+def put16(view: u8s, at: int, value: unsigned) -> None:
     """Write the low 16 bits of `value`."""
     _U16.pack_into(view, at, value & 0xFFFF)
 
 
-def put32(view: memoryview, at: int, value: int) -> None:
+def put32(view: u8s, at: int, value: unsigned) -> None:
     """Write the low 32 bits of `value`."""
     _U32.pack_into(view, at, value & 0xFFFFFFFF)
 
 
-def put64(view: memoryview, at: int, value: int) -> None:
+def put64(view: u8s, at: int, value: unsigned) -> None:
     """Write the low 64 bits of `value`."""
     _U64.pack_into(view, at, value & 0xFFFFFFFFFFFFFFFF)
 
 
-def put_le32(view: memoryview, at: int, value: int) -> None:
+def put_le32(view: u8s, at: int, value: unsigned) -> None:
     """Write the low 32 bits of `value`, least significant byte first."""
     _LE32.pack_into(view, at, value & 0xFFFFFFFF)
 
 
-def copy(view: memoryview, at: int, source: memoryview, source_at: int, length: int) -> None:
+def copy(view: u8s, at: int, source: const_u8s, source_at: int, length: int) -> None:
     """Copy `length` bytes from `source` to `view`. The two must not overlap."""
     view[at : at + length] = source[source_at : source_at + length]
 
 
-def place(address: int, source: memoryview, source_at: int, length: int) -> None:
+def place(address: unsigned, source: const_u8s, source_at: int, length: int) -> None:
     """`length` bytes from `source` to where memory has this address, the last word last: whoever calls knows that it is
     there."""
     # The last bytes are written last: who watches them finds all of the packet.
@@ -69,7 +72,7 @@ def place(address: int, source: memoryview, source_at: int, length: int) -> None
     ctypes.memmove(address + first, bytes(source[source_at + first : source_at + length]), length - first)
 
 
-def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: int) -> bool:
+def equal(view: const_u8s, at: int, other: const_u8s, other_at: int, length: int) -> bool:
     """Tell whether `length` bytes of two views are equal."""
     return view[at : at + length] == other[other_at : other_at + length]
 
@@ -79,12 +82,12 @@ def crc(view: bytes | bytearray | memoryview, at: int, length: int, value: int) 
     return crc32(view[at : at + length], value)
 
 
-def crc_at(address: int, length: int, value: int) -> int:
+def crc_at(address: unsigned, length: int, value: int) -> int:
     """CRC-32 of memory that somebody else keeps alive, from `address` on."""
     return crc32(ctypes.string_at(address, length), value)
 
 
-def masked_crc(view: memoryview, at: int, mask: memoryview, value: int) -> int:
+def masked_crc(view: const_u8s, at: int, mask: const_u8s, value: int) -> int:
     """Work out the CRC-32 of as many bytes as `mask` has, at most 64, with the bits of `mask` set in them."""
     length = len(mask)
     word = int.from_bytes(view[at : at + length], "little") | int.from_bytes(mask, "little")
@@ -95,28 +98,28 @@ def masked_crc(view: memoryview, at: int, mask: memoryview, value: int) -> int:
 # them when it goes.
 
 
-def words(count: int) -> memoryview:
+def words(count: int) -> pointer:
     """So many words, all 0."""
     return memoryview(bytearray(8 * count)).cast("q")
 
 
-def longer_words(old: memoryview, count: int, wanted: int) -> memoryview:
+def longer_words(old: pointer, count: int, wanted: int) -> pointer:
     """`wanted` words that begin with these `count`; the others are 0. The old ones are no more."""
     new = words(wanted)
     new[:count] = old[:count]
     return new
 
 
-def free_words(old: memoryview) -> None:
+def free_words(old: pointer) -> None:
     """Nobody uses these any more."""
 
 
-def words_at(address: int, count: int) -> memoryview:
+def words_at(address: unsigned, count: int) -> pointer:
     """So many words where memory has this address. Whoever calls knows that they are there, and keeps them."""
     return memoryview((ctypes.c_longlong * count).from_address(address)).cast("B").cast("q")
 
 
-def fetch(numbers: memoryview, at: int) -> None:
+def fetch(numbers: const_i32s, at: int) -> None:
     """These numbers of 32 bits will be read soon: compiled, the processor begins to bring them closer."""
 
 
@@ -124,17 +127,17 @@ def fetch(numbers: memoryview, at: int) -> None:
 # was written before it.
 
 
-def publish(words: memoryview, at: int, value: int) -> None:
+def publish(words: pointer, at: int, value: int) -> None:
     """Write a word for another thread, with release order."""
     words[at] = value
 
 
-def published(words: memoryview, at: int) -> int:
+def published(words: pointer, at: int) -> int:
     """Read a word that another thread publishes, with acquire order."""
     return int(words[at])
 
 
-def exchange(words: memoryview, at: int, value: int) -> int:
+def exchange(words: pointer, at: int, value: int) -> int:
     """Write a word that several threads write, and return what it was. What is read after this is read after it."""
     before = int(words[at])
     words[at] = value

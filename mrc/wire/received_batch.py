@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Many packets that have arrived, each a row of bytes (`mrc.wire.rows`). They are looked at one by one.
 
 `batch.flat` with `batch.row(i) + BTH_AT` is a byte of one packet; `batch.fields(SACK)["psn_word"]` is a field of all.
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.wire import octets
 from mrc.wire.columns import array_of, rows_of
+from mrc.wire.compiled import const_i64s, const_u8s, python
 from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
 from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK, NO_OPTIONS
 from mrc.wire.opcodes import ICRC_LENGTH
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 _SEED, _ICRC_BYTES, _IPV4_BYTES = ICRC_SEED, ICRC_LENGTH, IPV4_HEADER
 # The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
 _HEAD = len(ICRC_MASK)
-_MASK = memoryview(ICRC_MASK)
-_MASK_FROM_UDP = _MASK[UDP_AT:]
-_MASK_IPV4 = memoryview(IPV4_ICRC_MASK)
+_MASK: const_u8s = memoryview(ICRC_MASK)
+_MASK_FROM_UDP: const_u8s = _MASK[UDP_AT:]
+_MASK_IPV4: const_u8s = memoryview(IPV4_ICRC_MASK)
 _FROM_UDP = UDP_AT
 
 
-def _bytes(buffer: Any) -> memoryview:
+def _bytes(buffer: Any) -> python[memoryview]:
     view = memoryview(buffer)
     return view.cast("B") if view.nbytes else memoryview(b"")
 
@@ -48,22 +50,22 @@ class ReceivedBatch:
     is always right.
     """
 
-    __slots__ = (
-        "_all_classes",
-        "_all_lengths",
-        "_all_ports",
-        "_buffer",
-        "_headers",
-        "_ipv4",
-        "classes",
-        "count",
-        "flat",
-        "headers_only",
-        "lengths",
-        "over_ipv4",
-        "ports",
-        "room",
-    )
+    _all_lengths: memoryview
+    _all_ports: memoryview
+    _all_classes: memoryview
+    _buffer: memoryview
+    _headers: memoryview
+    count: int
+    room: int
+    headers_only: bool
+    over_ipv4: bool
+    flat: const_u8s
+    _ipv4: const_u8s
+    lengths: const_i64s
+    ports: const_i64s
+    classes: const_i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -138,18 +140,18 @@ class ReceivedBatch:
         ports = np.full(len(packets), port, np.int64)
         return cls(data, room, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
 
-    def fields(self, layout: np.dtype[np.void]) -> Fields:
+    def fields(self, layout: np.dtype[np.void]) -> python[Fields]:
         """All rows as one structured array of `layout`; nothing is copied."""
         import numpy as np
 
         return np.ndarray((self.count,), layout, self.data, 0, (self.room,))
 
-    def view(self, row: int, start: int, stop: int) -> memoryview:
+    def view(self, row: int, start: int, stop: int) -> python[memoryview]:
         """Bytes `start` to `stop` of one row."""
         base = row * self.room
         return self._buffer[base + start : base + stop]
 
-    def packet(self, row: int) -> bytes:
+    def packet(self, row: int) -> python[bytes]:
         """The packet of one row as it came, from the (inner) IP header to the ICRC."""
         if self.came_over_ipv4(row):
             at = row * IPV4_HEADER

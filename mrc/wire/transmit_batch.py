@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Packets to send, each a row of bytes (`mrc.wire.rows`). They are appended one by one, and sealed together.
 
 `batch.flat` with `row * HEADER_ROOM + BTH_AT` is a byte of one packet; `batch.fields(REQUEST_TS, 0, 3)["psn_word"]` is
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mrc.wire import octets
 from mrc.wire.columns import array_of, rows_of
+from mrc.wire.compiled import const_u8s, i64s, public, python, u8s, u64s, unsigned
 from mrc.wire.frames import DESTINATION, TEMPLATE, Frames
 from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
 from mrc.wire.ipv4 import (
@@ -38,16 +40,16 @@ _PLEN_AT, _SOURCE_AT, _DESTINATION_AT = fields_at("ipv6", "plen src dst")
 (_FLAGS_AT,) = fields_at("bth", "se")
 # The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
 _HEAD = len(ICRC_MASK)
-_MASK = memoryview(ICRC_MASK)
-_MASK_FROM_UDP = _MASK[UDP_AT:]
-_MASK_IPV4 = memoryview(IPV4_ICRC_MASK)
+_MASK: const_u8s = memoryview(ICRC_MASK)
+_MASK_FROM_UDP: const_u8s = _MASK[UDP_AT:]
+_MASK_IPV4: const_u8s = memoryview(IPV4_ICRC_MASK)
 _MAPPED = 0xFFFF  # the third word of an IPv4-mapped address; the two before it are 0
 _IPV4_START = NO_OPTIONS << 8
 _IPV4_BYTES, _IPV4_FRAGMENT, _IPV4_UDP = IPV4_HEADER, DONT_FRAGMENT, 17
-_ZEROS = memoryview(bytes(4))
+_ZEROS: const_u8s = memoryview(bytes(4))
 
 
-def _numbers(count: int) -> memoryview:
+def _numbers(count: int) -> python[memoryview]:
     return memoryview(bytearray(count * _WORD)).cast("q")
 
 
@@ -63,22 +65,22 @@ class TransmitBatch:
     numbers: `header_lengths`, `payload_addresses`, `payload_lengths`, `trailer_lengths`, `ports`, `classes`.
     """
 
-    __slots__ = (
-        "_ipv4",
-        "_writable",
-        "capacity",
-        "classes",
-        "count",
-        "flat",
-        "flat_destinations",
-        "flat_trailers",
-        "header_lengths",
-        "headers_only",
-        "payload_addresses",
-        "payload_lengths",
-        "ports",
-        "trailer_lengths",
-    )
+    _writable: memoryview
+    capacity: int
+    headers_only: bool
+    count: public[int]
+    flat: u8s
+    flat_trailers: u8s
+    flat_destinations: u8s
+    _ipv4: u8s
+    header_lengths: i64s
+    payload_lengths: i64s
+    trailer_lengths: i64s
+    ports: i64s
+    classes: i64s
+    payload_addresses: u64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, capacity: int, *, headers_only: bool = False) -> None:
         self.capacity = capacity
@@ -142,7 +144,7 @@ class TransmitBatch:
         """The payload of each packet."""
         return [self._payload(row) for row in range(self.count)]
 
-    def _payload(self, row: int) -> memoryview:
+    def _payload(self, row: int) -> python[memoryview]:
         length = self.payload_lengths[row]
         return (
             memoryview((ctypes.c_ubyte * length).from_address(self.payload_addresses[row]))
@@ -150,10 +152,10 @@ class TransmitBatch:
             else memoryview(b"")
         )
 
-    def clear(self) -> None:
+    def clear(self) -> python[None]:
         self.count = 0
 
-    def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> Fields:
+    def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> python[Fields]:
         """Rows `start` to `stop` as one structured array to assign fields through."""
         import numpy as np
 
@@ -165,7 +167,7 @@ class TransmitBatch:
         way: int,
         traffic_class: int,
         header_length: int,
-        address: int,
+        address: unsigned,
         length: int,
     ) -> int:
         """Append a packet that goes one way of `frames`, with `length` bytes of payload that lie at `address` and that
@@ -197,7 +199,7 @@ class TransmitBatch:
         """`append` for a packet without payload."""
         return self.append(frames, way, traffic_class, header_length, 0, 0)
 
-    def write_headers(self, row: int, at: int, content: bytes | memoryview) -> None:
+    def write_headers(self, row: int, at: int, content: bytes | memoryview) -> python[None]:
         """Overwrite the headers of a row from byte `at` on."""
         start = row * _ROOM + at
         self._writable[start : start + len(content)] = content
@@ -238,7 +240,7 @@ class TransmitBatch:
         octets.copy(self._ipv4, 12, self.flat, at + _SOURCE_AT + 12, 4)
         octets.copy(self._ipv4, 16, self.flat, at + _DESTINATION_AT + 12, 4)
 
-    def packet(self, row: int) -> bytes:
+    def packet(self, row: int) -> python[bytes]:
         """One sealed packet, from the (inner) IP header to the ICRC."""
         from mrc.wire.header_rows import headers_to_send, mapped_rows
 

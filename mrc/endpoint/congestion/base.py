@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The interface of a congestion controller: bytes and signals in, a window out."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 
 from mrc.endpoint.parts.flags import Away
 from mrc.errors import CallerError
+from mrc.wire.compiled import Subclassed, python, with_gil
 
 # rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
 PENALTY_UNKNOWN = -1
@@ -33,7 +35,7 @@ class PacketSizes:
     mss: int
 
 
-class CongestionController:
+class CongestionController(Subclassed):
     """Sender-side, window-based. Sizes are nominal packet sizes in bytes (UDP length + 40), times integer ns.
 
     A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them. One
@@ -42,7 +44,10 @@ class CongestionController:
     datapath calls these and waits for no interpreter.
     """
 
-    __slots__ = ("away", "inflight")
+    inflight: int
+    away: Away
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.inflight = 0
@@ -64,13 +69,13 @@ class CongestionController:
         """Whether a round trip measured now, before there is data, would help: then EV probes are sent at QP start."""
         return False
 
-    def shown(self) -> Mapping[str, int | float | None]:
+    def shown(self) -> python[Mapping[str, int | float | None]]:
         """What `mrc ctl` shows of its state besides `cwnd` and `inflight`, each name with its unit: `base_rtt_ns`."""
         return {}
 
     def on_ack(
         self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    ) -> python[None]:
         """One SACK newly acknowledged `acked_bytes`; `marked` is its ECN verdict, `rtt_ns` its sample if valid.
 
         `penalty` (0..127) and `restore` are its rcv_cwnd_pen and restore_cwnd; PENALTY_UNKNOWN neither begins a penalty
@@ -78,29 +83,29 @@ class CongestionController:
         """
         raise NotImplementedError
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def on_loss(self, now: int, lost_bytes: int) -> python[None]:
         """Packets were lost untrimmed. `on_removed` was called before."""
         raise NotImplementedError
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> python[None]:
         """A NACK named these packets; `trimmed` when its reason was TRIMMED or TRIMMED_LASTHOP."""
         raise NotImplementedError
 
-    def on_rtt(self, now: int, rtt_ns: int) -> None:
+    def on_rtt(self, now: int, rtt_ns: int) -> python[None]:
         """A round trip to this destination was measured without data, by an EV probe say: news of base RTT only."""
         raise NotImplementedError
 
-    def sent(self, sent_bytes: int) -> None:
+    def sent(self, sent_bytes: int) -> python[None]:
         """A transmission left: `on_sent` for callers in Python."""
         self.on_sent(sent_bytes)
 
-    def removed(self, removed_bytes: int) -> None:
+    def removed(self, removed_bytes: int) -> python[None]:
         """A transmission left the network: `on_removed` for callers in Python."""
         self.on_removed(removed_bytes)
 
     # ------------------------------------------------------------------ what the datapath calls
 
-    def room(self) -> int:
+    def room(self) -> with_gil[int]:
         """Bytes of the window that are free: one more packet may leave while there are any."""
         try:
             window = self.cwnd
@@ -111,35 +116,37 @@ class CongestionController:
             self._failed("cwnd", error)
             return 0
 
-    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
+    def acknowledged(
+        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool
+    ) -> with_gil[None]:
         """`on_ack`; `rtt_ns` is NO_SAMPLE where there is no valid sample."""
         try:
             self.on_ack(now, acked_bytes, marked, None if rtt_ns == _NO_SAMPLE else rtt_ns, penalty, restore)
         except BaseException as error:
             self._failed("on_ack", error)
 
-    def lost(self, now: int, lost_bytes: int) -> None:
+    def lost(self, now: int, lost_bytes: int) -> with_gil[None]:
         """`on_loss`."""
         try:
             self.on_loss(now, lost_bytes)
         except BaseException as error:
             self._failed("on_loss", error)
 
-    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> with_gil[None]:
         """`on_nack`."""
         try:
             self.on_nack(now, nacked_bytes, trimmed)
         except BaseException as error:
             self._failed("on_nack", error)
 
-    def measured(self, now: int, rtt_ns: int) -> None:
+    def measured(self, now: int, rtt_ns: int) -> python[None]:
         """`on_rtt`."""
         try:
             self.on_rtt(now, rtt_ns)
         except BaseException as error:
             self._failed("on_rtt", error)
 
-    def _failed(self, where: str, error: BaseException) -> None:
+    def _failed(self, where: str, error: BaseException) -> python[None]:
         """Something went wrong in Python's part of this controller. The first is raised once it can be."""
         if isinstance(error, Exception) and not isinstance(error, ControllerFailed):
             failed = ControllerFailed(f"{_named(self)} raised in {where}: {type(error).__name__}: {error}")
@@ -156,5 +163,5 @@ class CongestionController:
         self.inflight -= removed_bytes
 
 
-def _named(controller: CongestionController) -> str:
+def _named(controller: CongestionController) -> python[str]:
     return f"congestion controller {type(controller).__name__}"

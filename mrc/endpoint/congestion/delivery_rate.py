@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """How fast a network delivers, measured by acknowledgements: a line rate where nobody configured one."""
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ class DeliveryRate:
     replaces.
     """
 
-    __slots__ = (
-        "_acked",
-        "_acked_before",
-        "_before",
-        "_interval",
-        "_lowest",
-        "_paused",
-        "_since",
-        "_ticks_per_second",
-        "bps",
-    )
+    bps: int
+    _interval: int
+    _ticks_per_second: int
+    _since: int
+    _acked: int
+    _before: int
+    _acked_before: int
+    _paused: bool
+    _lowest: WindowedMinimum
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, interval: int, window: int, ticks_per_second: int) -> None:
         self._interval = interval

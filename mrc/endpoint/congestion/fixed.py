@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """A window that stays as it is: enough where nothing queues for long but the receiving process."""
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from mrc.endpoint.congestion.base import CongestionController, PacketSizes
 from mrc.endpoint.congestion.config import ControllerConfig, setting
 from mrc.endpoint.congestion.registry import Configured, register
 from mrc.records import record
+from mrc.wire.compiled import python
 
 
 @record(frozen=True, slots=True)
@@ -22,7 +24,9 @@ class FixedWindowConfig(ControllerConfig):
 class FixedWindow(CongestionController):
     """The configured window, from the first on; signals do not move it."""
 
-    __slots__ = ("_cwnd",)
+    _cwnd: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, sizes: PacketSizes, config: FixedWindowConfig | None = None) -> None:
         super().__init__()
@@ -44,7 +48,7 @@ class FixedWindow(CongestionController):
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         """A trimmed packet says nothing about the window either."""
 
-    def on_rtt(self, now: int, rtt_ns: int) -> None:
+    def on_rtt(self, now: int, rtt_ns: int) -> python[None]:
         """Nothing to learn."""
 
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """NSCC, network-signalled congestion control (nscc.md): two signals move a window, ECN and queueing delay.
 
 Names are those of the specification's pseudocode. Windows and counts are bytes of nominal packet size, `inc` is bytes
@@ -8,6 +9,7 @@ squared, times are integers in the unit of the caller's `now` (NsccConfig.ticks_
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes
 from mrc.endpoint.congestion.delay_average import EwmaDelay
@@ -16,6 +18,10 @@ from mrc.endpoint.congestion.nscc_config import NANOSECONDS, NsccConfig, NsccPar
 from mrc.endpoint.congestion.registry import Configured, register
 from mrc.endpoint.congestion.window_limit import WindowLimit
 from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
+from mrc.wire.compiled import may_raise, python, readonly, with_gil
+
+if TYPE_CHECKING:
+    from mrc.endpoint.congestion.delay_average import DelayAverage
 
 PENALTY_SHIFT = 7
 _PENALTY_SHIFT, _PENALTY_UNKNOWN = PENALTY_SHIFT, PENALTY_UNKNOWN
@@ -30,7 +36,7 @@ def _whole(value: float) -> int:
     return _MOST if value >= _MOST else int(value)
 
 
-def _bounded(value: int | None) -> int:
+def _bounded(value: int | None) -> may_raise[int]:
     """A configured number as far as it can be counted; _NONE where there is none."""
     return _NONE if value is None else min(value, _MOST)
 
@@ -42,61 +48,61 @@ class Nscc(CongestionController):
     losses and NACKs move it, downward.
     """
 
-    __slots__ = (
-        "_achieved",
-        "_adjust_bytes",
-        "_adjust_period",
-        "_adjusting",
-        "_alpha",
-        "_average",
-        "_base_rtt",
-        "_clamps_restored",
-        "_config",
-        "_configured_base_rtt",
-        "_configured_rate",
-        "_cwnd",
-        "_delivery",
-        "_derived_from",
-        "_eta",
-        "_ewma",
-        "_fi",
-        "_fi_count",
-        "_fi_scale",
-        "_fulfils_after",
-        "_gamma",
-        "_ignored",
-        "_inc",
-        "_increasing",
-        "_last_adjust",
-        "_last_decrease",
-        "_least_rtt",
-        "_limit",
-        "_line_rate",
-        "_max_cwnd",
-        "_max_md_jump",
-        "_mtu",
-        "_penalised",
-        "_penalises_when_limited_only",
-        "_penalty_before_sample",
-        "_qa_end",
-        "_qa_gate",
-        "_qa_threshold",
-        "_qa_when_limited_only",
-        "_quick_adapt_on",
-        "_received",
-        "_resource_nack_keeps_cwnd",
-        "_restores_on_request",
-        "_samples_to_derive_from",
-        "_saved_cwnd",
-        "_sending",
-        "_sizes",
-        "_target",
-        "_to_ignore",
-        "_trigger_qa",
-        "_trim_feeds_base_rtt",
-        "_zero_delay",
-        "parameters",
-    )
+    _config: NsccConfig
+    _sizes: PacketSizes
+    _average: DelayAverage
+    _ewma: EwmaDelay | None
+    _limit: WindowLimit
+    _least_rtt: WindowedMinimum
+    _delivery: DeliveryRate | None
+    parameters: readonly[NsccParameters | None]
+    _alpha: float
+    _fi: float
+    _fi_scale: float
+    _eta: float
+    _gamma: float
+    _max_md_jump: float
+    _target: int
+    _qa_threshold: int
+    _adjust_bytes: int
+    _adjust_period: int
+    _quick_adapt_on: bool
+    _qa_when_limited_only: bool
+    _penalises_when_limited_only: bool
+    _penalty_before_sample: bool
+    _restores_on_request: bool
+    _clamps_restored: bool
+    _resource_nack_keeps_cwnd: bool
+    _trim_feeds_base_rtt: bool
+    _qa_gate: int
+    _fulfils_after: int
+    _mtu: int
+    _base_rtt: int
+    _derived_from: int
+    _zero_delay: int
+    _samples_to_derive_from: int
+    _line_rate: int
+    _configured_rate: int
+    _configured_base_rtt: int
+    _cwnd: int
+    _max_cwnd: int
+    _inc: int
+    _received: int
+    _last_adjust: int
+    _last_decrease: int
+    _fi_count: int
+    _saved_cwnd: int
+    _sending: bool
+    _adjusting: bool
+    _increasing: bool
+    _penalised: bool
+    _trigger_qa: bool
+    _achieved: int
+    _ignored: int
+    _to_ignore: int
+    _qa_end: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, sizes: PacketSizes, config: NsccConfig | None = None) -> None:
         super().__init__()
@@ -112,7 +118,7 @@ class Nscc(CongestionController):
         self._least_rtt = WindowedMinimum(config.base_rtt_window, config.base_rtt)
         self._configured_base_rtt = _bounded(config.base_rtt)
         self._base_rtt = self._derived_from = _NONE
-        self.parameters: NsccParameters | None = None
+        self.parameters = None
         self._target = self._qa_threshold = _NONE
         self._adjust_bytes = self._adjust_period = 0
         self._alpha = self._fi = self._fi_scale = self._eta = 0.0
@@ -145,7 +151,7 @@ class Nscc(CongestionController):
         self._qa_end = 0
         self._trigger_qa = False
 
-    def _take_switches(self, config: NsccConfig) -> None:
+    def _take_switches(self, config: NsccConfig) -> python[None]:
         """What each acknowledgement asks of the configuration."""
         self._gamma, self._max_md_jump = float(config.gamma), float(config.max_md_jump)
         self._quick_adapt_on, self._qa_gate = config.quick_adapt, config.qa_gate
@@ -187,7 +193,7 @@ class Nscc(CongestionController):
     def wants_base_rtt(self) -> bool:
         return self._base_rtt == _NONE
 
-    def shown(self) -> Mapping[str, int | float | None]:
+    def shown(self) -> python[Mapping[str, int | float | None]]:
         second = self._config.ticks_per_second
         delays = {"base_rtt_ns": self.base_rtt, "avg_delay_ns": self.avg_delay}
         return {
@@ -199,16 +205,16 @@ class Nscc(CongestionController):
 
     def on_ack(
         self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    ) -> python[None]:
         self.acknowledged(now, acked_bytes, marked, NO_SAMPLE if rtt_ns is None else rtt_ns, penalty, restore)
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def on_loss(self, now: int, lost_bytes: int) -> python[None]:
         self.lost(now, lost_bytes)
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> python[None]:
         self.nacked(now, nacked_bytes, trimmed)
 
-    def on_rtt(self, now: int, rtt_ns: int) -> None:
+    def on_rtt(self, now: int, rtt_ns: int) -> python[None]:
         if rtt_ns > 0:
             self._take_rtt(now, rtt_ns)
             if not self._sending and self._config.initial_cwnd is None:
@@ -299,11 +305,11 @@ class Nscc(CongestionController):
             self._average_otherwise(delay, marked)
         return delay
 
-    def _delay_without_sample(self) -> int:
+    def _delay_without_sample(self) -> with_gil[int]:
         delay = self._average.without_sample()
         return _NONE if delay is None else max(delay, 0)
 
-    def _average_otherwise(self, delay: int, marked: bool) -> None:
+    def _average_otherwise(self, delay: int, marked: bool) -> with_gil[None]:
         """With a part that is not the usual one."""
         self._average.on_delay(delay, marked=marked, target=self._target, base_rtt=self._base_rtt)
 
@@ -315,7 +321,7 @@ class Nscc(CongestionController):
         elif feeds:
             self._ewma.update(base_rtt)
 
-    def _average_trim_otherwise(self, base_rtt: int, feeds: bool) -> None:
+    def _average_trim_otherwise(self, base_rtt: int, feeds: bool) -> with_gil[None]:
         if feeds:
             self._average.on_delay(base_rtt, marked=True, target=self._target, base_rtt=base_rtt)
         else:
@@ -332,7 +338,7 @@ class Nscc(CongestionController):
         if self._samples_to_derive_from and self._base_rtt != _NONE:
             self._samples_to_derive_from -= 1
 
-    def _move_base_rtt(self, base_rtt: int) -> None:
+    def _move_base_rtt(self, base_rtt: int) -> with_gil[None]:
         """Only max_cwnd follows base_rtt for ever; everything else keeps the value it had after the start."""
         self._base_rtt = _bounded(base_rtt)
         self._max_cwnd = _bounded(self._config.max_cwnd_for(self._sizes, base_rtt, self._line_rate))
@@ -347,7 +353,7 @@ class Nscc(CongestionController):
         fill the queues, and a target of as much would keep them full."""
         return self._delivery is not None and base_rtt < self._derived_from // 2
 
-    def use(self, parameters: NsccParameters) -> None:
+    def use(self, parameters: NsccParameters) -> python[None]:
         """Work with these from now on."""
         self.parameters = parameters
         self._target = _bounded(parameters.target)
@@ -366,7 +372,7 @@ class Nscc(CongestionController):
             else:
                 self._move_line_rate(rate)
 
-    def _move_line_rate(self, rate: int) -> None:
+    def _move_line_rate(self, rate: int) -> with_gil[None]:
         self._line_rate = rate
         self.use(self._config.parameters_for(self._sizes, self._base_rtt, rate))
         self._derived_from = self._base_rtt
@@ -391,7 +397,7 @@ class Nscc(CongestionController):
         self._fi_count = 0
         average = self._average.value
         if average > self._target and now - self._last_decrease > self._base_rtt:
-            factor = max(1 - self._gamma * (average - self._target) / average, self._max_md_jump)
+            factor: float = max(1 - self._gamma * (average - self._target) / average, self._max_md_jump)
             self._cwnd = max(_whole(self._cwnd * factor), self._mtu)
             self._last_decrease = now
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """No congestion control: what a QP may send is bounded by the peer's MPR and by its paths, and by no window."""
 
 from __future__ import annotations
 
 from mrc.endpoint.congestion.base import CongestionController, PacketSizes
 from mrc.endpoint.congestion.registry import NO_CONGESTION_CONTROL, register
+from mrc.wire.compiled import python
 
 # The window in bytes: more than can ever be in flight.
 NO_WINDOW = 1 << 60
@@ -35,7 +37,7 @@ class Unlimited(CongestionController):
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         """Nothing to learn."""
 
-    def on_rtt(self, now: int, rtt_ns: int) -> None:
+    def on_rtt(self, now: int, rtt_ns: int) -> python[None]:
         """Nothing to learn."""
 
 

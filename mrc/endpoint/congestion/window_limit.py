@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Whether the window is what limits a sender, or the sender itself: too little to send, too slow, no path."""
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ class WindowLimit:
     An interval, begun with `begin_interval`, is limited when each of its turns is and the network never ran empty.
     """
 
-    __slots__ = ("_full_before", "_turn", "interval_limited", "turn_limited")
+    _full_before: int
+    _turn: int
+    turn_limited: bool
+    interval_limited: bool
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         # 0 or 1; _UNKNOWN before anything was taken off.

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The minimum of what was seen lately, for a base RTT that may rise again."""
 
 from __future__ import annotations
+
+from mrc.wire.compiled import i64s
 
 _PARTS = 8
 # Room for the least value of each part that counts, and one more.
@@ -17,7 +20,15 @@ class WindowedMinimum:
     with the first one.
     """
 
-    __slots__ = ("_begin", "_end", "_has_initial", "_initial", "_part_length", "_parts", "_values")
+    _part_length: int
+    _initial: int
+    _begin: int
+    _end: int
+    _has_initial: bool
+    _parts: i64s
+    _values: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, window: int | None, initial: int | None = None) -> None:
         # 0: there is one part.

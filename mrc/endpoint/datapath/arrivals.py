@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What comes for one QP: whether it is the peer's, and which half of the QP it is for."""
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS
 from mrc.endpoint.requestor.feedback import Feedback
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire import octets
+from mrc.wire.compiled import const_u8s, python, with_gil
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK, fields_at, header_at, lowest_bit, masks_in
@@ -25,9 +27,11 @@ _AETH_AT, _SYNDROME_SHIFT = header_at("aeth"), lowest_bit(masks_in("aeth", "synd
 _PSN_MASK, _ACK_SYNDROME = PSN_BITS_MASK, ACK_SYNDROME
 _NEVER = -1
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
-_IS_REQUEST = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
-_IS_NAK = memoryview(bytes(value in NAK_STATUS for value in range(256)))
-_IS_ENDPOINT_OPERATION = memoryview(bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) for value in range(256)))
+_IS_REQUEST: const_u8s = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
+_IS_NAK: const_u8s = memoryview(bytes(value in NAK_STATUS for value in range(256)))
+_IS_ENDPOINT_OPERATION: const_u8s = memoryview(
+    bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) for value in range(256))
+)
 
 
 class Arrivals:
@@ -36,19 +40,19 @@ class Arrivals:
     `asked_at` is when the last request or probe arrived, ns; -1: never.
     """
 
-    __slots__ = (
-        "_away",
-        "_counters",
-        "_feedback",
-        "_is_over",
-        "_learns_at",
-        "_may_receive",
-        "_may_send",
-        "_node",
-        "_responder",
-        "asked_at",
-        "sources",
-    )
+    _node: PeerNode | None
+    _counters: Counters
+    _away: Away
+    _feedback: Feedback | None
+    _responder: Responder | None
+    _is_over: bool
+    _may_receive: bool
+    _may_send: bool
+    _learns_at: int
+    asked_at: int
+    sources: PeerSources
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, counters: Counters, away: Away) -> None:
         self._counters = counters
@@ -56,14 +60,14 @@ class Arrivals:
         self.sources = PeerSources()
         # When the peer node wants to hear of requests again.
         self.asked_at = self._learns_at = _NEVER
-        self._node: PeerNode | None = None
-        self._responder: Responder | None = None
-        self._feedback: Feedback | None = None
+        self._node = None
+        self._responder = None
+        self._feedback = None
         self._may_receive = self._may_send = self._is_over = False
 
     def enter(
         self, state: QpState, node: PeerNode | None, responder: Responder | None, feedback: Feedback | None
-    ) -> None:
+    ) -> python[None]:
         """The QP is in this state; the rest it has once it knows its peer, its halves each for a kind of packet."""
         self._may_receive = state in MAY_RECEIVE
         self._may_send = state in MAY_SEND
@@ -110,7 +114,7 @@ class Arrivals:
                 else:
                     self._report_to_node(now)
 
-    def _report_to_node(self, now: int) -> None:
+    def _report_to_node(self, now: int) -> with_gil[None]:
         if self._node is not None:
             self._node.on_requests(now)
             learns_at = self._node.next_learning_at

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What an endpoint does with packets: takes them in, runs timers, lets its QPs send in turn.
 
 Nothing here needs Python, but for what it hands over: work that has ended, and what belongs to no QP.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
@@ -20,14 +23,19 @@ from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.heaps import Heap
 from mrc.errors import CallerError, MrcError
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, public, python, with_gil
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from mrc.endpoint.node.operation_answers import OperationAnswers
+    from mrc.endpoint.parts.flags import Flag
 
 _FOREVER = FOREVER
 _NONE = -1
 
 
-def went_back(now: int, earlier: int) -> CallerError:
+def went_back(now: int, earlier: int) -> python[CallerError]:
     """What is wrong where an endpoint is handed an earlier time than before."""
     return CallerError(f"now went back from {now} to {earlier} ns: the time of an endpoint never does")
 
@@ -43,26 +51,25 @@ class Datapath:
     `away` keeps until Python raises them.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_done",
-        "_done_room",
-        "_fair_share",
-        "_first_done",
-        "_is_done",
-        "_operation_answers",
-        "_operations",
-        "_timers",
-        "away",
-        "data_before_answers",
-        "done",
-        "doorbells",
-        "intake",
-        "now",
-        "operations_wait",
-        "qps",
-        "scheduler",
-    )
+    qps: QpTable
+    scheduler: Scheduler
+    intake: Intake
+    _operations: EndpointOperations
+    _operation_answers: OperationAnswers
+    operations_wait: Flag
+    away: Away
+    _timers: Heap
+    _fair_share: int
+    _first_done: int
+    _done_room: int
+    _done: pointer
+    _is_done: pointer
+    done: int
+    data_before_answers: int
+    now: public[int]
+    doorbells: public[Doorbells | None]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self, checks: PacketChecks, operations: EndpointOperations, counters: Counters, fair_share: int
@@ -84,7 +91,7 @@ class Datapath:
         self._done, self._is_done = octets.words(0), octets.words(0)
         self._done_room = 0
         # Of a program that posts into rings, if this endpoint works for one.
-        self.doorbells: Doorbells | None = None
+        self.doorbells = None
 
     def __dealloc__(self) -> None:
         octets.free_words(self._done)
@@ -92,7 +99,7 @@ class Datapath:
 
     # ------------------------------------------------------------------ QPs
 
-    def add(self, qp: QpDatapath) -> None:
+    def add(self, qp: QpDatapath) -> python[None]:
         """There is another QP."""
         # Before there is more room in the ring.
         waiting = self._all_done()
@@ -106,17 +113,17 @@ class Datapath:
             self._done_room = self.qps.room
         self._keep_done(waiting)
 
-    def remove(self, qp: QpDatapath) -> None:
+    def remove(self, qp: QpDatapath) -> python[None]:
         """A QP is gone."""
         self.scheduler.leave(qp.slot)
         self._keep_done([slot for slot in self._all_done() if slot != qp.slot])
         self._is_done[qp.slot] = 0
         self.qps.remove(qp)
 
-    def _all_done(self) -> list[int]:
+    def _all_done(self) -> python[list[int]]:
         return [self._done[(self._first_done + place) % self.qps.room] for place in range(self.done)]
 
-    def _keep_done(self, slots: list[int]) -> None:
+    def _keep_done(self, slots: list[int]) -> python[None]:
         self._first_done, self.done = 0, len(slots)
         for place, slot in enumerate(slots):
             self._done[place] = slot
@@ -227,7 +234,7 @@ class Datapath:
             return False
         return True
 
-    def _operate(self, batch: TransmitBatch, now: int) -> None:
+    def _operate(self, batch: TransmitBatch, now: int) -> with_gil[None]:
         try:
             self._operations.transmit(batch, now)
         except BaseException as error:
@@ -276,12 +283,12 @@ class Datapath:
                 return
             self.after_event(slot)
 
-    def _stuck(self, slot: int) -> None:
+    def _stuck(self, slot: int) -> with_gil[None]:
         qpn = by_handle.qpn(self.qps.handle(slot))
         why = f"a timer of QP {qpn:#08x} is due at {self.now} ns, when it has just run: a fault of the endpoint"
         self.away.fail(MrcError(why))
 
-    def _went_back(self, now: int) -> None:
+    def _went_back(self, now: int) -> with_gil[None]:
         self.away.fail(went_back(self.now, now))
 
     def schedule(self, slot: int) -> None:

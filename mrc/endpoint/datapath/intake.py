@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Where packets come in: each is checked, then handed to the QP or the node operation it is for."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
@@ -12,8 +15,12 @@ from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.node.put_aside import PutAside
 from mrc.endpoint.parts.flags import Away
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, python, readonly, with_gil
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import fields_at, masks_in
+
+if TYPE_CHECKING:
+    from mrc.endpoint.node.operation_intake import OperationIntake
 
 _OPCODE_AT, _DQP_AT = fields_at("bth", "opcode reserved")
 (_QPN_MASK,) = masks_in("bth", "dqp")
@@ -30,20 +37,20 @@ class Intake:
     operations that are Python's wait `aside`.
     """
 
-    __slots__ = (
-        "_away",
-        "_batches",
-        "_checks",
-        "_counters",
-        "_operation_intake",
-        "_operations",
-        "_qps",
-        "_room",
-        "_slots",
-        "_touched_in",
-        "aside",
-        "touched",
-    )
+    _checks: readonly[PacketChecks]
+    _qps: QpTable
+    _operations: EndpointOperations
+    _operation_intake: OperationIntake
+    _counters: Counters
+    _away: Away
+    aside: PutAside
+    touched: int
+    _batches: int
+    _room: int
+    _slots: pointer
+    _touched_in: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters, away: Away
@@ -112,7 +119,7 @@ class Intake:
         if not self._away.up and self._qps.holds(slot) and by_handle.doubts(self._qps.handle(slot), batch.ports[row]):
             self._hear(slot, batch, row, now)
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> python[None]:
         """Python is back: take what was put aside."""
         waiting = self.aside
         if not waiting.count:
@@ -122,14 +129,14 @@ class Intake:
             self._operations.receive(waiting.batch, row, opcode, waiting.arrived_at[row])
         waiting.forget()
 
-    def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+    def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> with_gil[None]:
         try:
             self._operations.receive(batch, row, opcode, now)
         except BaseException as error:
             # Raised by Python code that a probe answer is reported to, say.
             self._away.fail(error)
 
-    def _hear(self, slot: int, batch: ReceivedBatch, row: int, now: int) -> None:
+    def _hear(self, slot: int, batch: ReceivedBatch, row: int, now: int) -> with_gil[None]:
         qp = self._qps.qp(slot)
         if qp is not None and qp.peer_node is not None:
             self._operations.peer_ports.heard_of(qp.peer_node, batch, row, now)

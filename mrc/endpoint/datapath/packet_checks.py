@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What a packet must be before a QP sees it: whole, of a known opcode, its ICRC right (wire.md sections 2, 3, 9).
 
 `TransportTerms` are what differs between MRC and plain RC.
@@ -13,6 +14,7 @@ from typing import Final
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
+from mrc.wire.compiled import const_i64s, const_u8s, python, u8s
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -47,14 +49,14 @@ _TS_SHIFT = 4
 _UNKNOWN_LENGTH = 1 << 20
 
 
-def _by_opcode(numbers: Iterable[int]) -> memoryview:
+def _by_opcode(numbers: Iterable[int]) -> python[memoryview]:
     made = column(256)
     for opcode, number in enumerate(numbers):
         made[opcode] = number
     return made
 
 
-_HAS_PAYLOAD = memoryview(HAS_PAYLOAD)
+_HAS_PAYLOAD: const_u8s = memoryview(HAS_PAYLOAD)
 _DSCPS, _PORTS = 64, 1 << 16
 
 
@@ -75,7 +77,13 @@ class TransportTerms:
     TSETH, beyond any packet when unknown; `tseth_lengths` are bytes of a TSETH.
     """
 
-    __slots__ = ("is_own", "pkey_mask", "plain_lengths", "trims", "tseth_lengths")
+    is_own: const_u8s
+    plain_lengths: const_i64s
+    tseth_lengths: const_i64s
+    pkey_mask: int
+    trims: bool
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, opcodes: bytes, *, pkey_mask: int = 0xFFFF, trims: bool = False) -> None:
         self.is_own = memoryview(opcodes)
@@ -94,16 +102,16 @@ MRC_TERMS: Final = TransportTerms(IS_MRC, trims=True)
 class PacketChecks:
     """Looks at packets one by one and counts each that is dropped by its first fault."""
 
-    __slots__ = (
-        "_counters",
-        "_dscp_trimmed",
-        "_is_ours",
-        "_is_own",
-        "_is_trimmed",
-        "_pkey_mask",
-        "_plain_lengths",
-        "_tseth_lengths",
-    )
+    _counters: Counters
+    _is_ours: u8s
+    _is_trimmed: u8s
+    _is_own: const_u8s
+    _plain_lengths: const_i64s
+    _tseth_lengths: const_i64s
+    _dscp_trimmed: int
+    _pkey_mask: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, wire: WireProfile, counters: Counters, terms: TransportTerms = MRC_TERMS) -> None:
         self._counters = counters

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Which packets are the peer's."""
 
 from __future__ import annotations
 
 from mrc.errors import CallerError
 from mrc.wire import octets
+from mrc.wire.compiled import python, u8s
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import fields_at
 
@@ -17,13 +19,16 @@ _MAX_PORTS = MAX_PORTS
 class PeerSources:
     """The peer's inner address (128 bit) by the local port its packets come in on."""
 
-    __slots__ = ("_addresses", "_known")
+    _addresses: u8s
+    _known: u8s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self._addresses = memoryview(bytearray(MAX_PORTS * _ADDRESS))
         self._known = memoryview(bytearray(MAX_PORTS))
 
-    def add(self, port: int, address: int) -> None:
+    def add(self, port: int, address: int) -> python[None]:
         """Raises CallerError for a port that cannot be."""
         if not 0 <= port < MAX_PORTS:
             raise CallerError(f"ports are numbered 0..{MAX_PORTS - 1}, got {port}")

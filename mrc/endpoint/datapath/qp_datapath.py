@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What a QP does with packets: its two halves, in their turns and at their times. Its life is `mrc.endpoint.qp`'s."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.datapath.peer_sources import MAX_PORTS
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.paths.path_set import PathSet
@@ -14,10 +16,11 @@ from mrc.endpoint.requestor.requestor import Requestor
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.work_rings import ADDRESS, IMMEDIATE, LENGTH, REMOTE_VA, RKEY
+from mrc.wire.compiled import public
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
-_FOREVER = FOREVER
+_FOREVER, _MAX_PORTS = FOREVER, MAX_PORTS
 _ADDRESS, _LENGTH, _REMOTE_VA, _RKEY, _IMMEDIATE = ADDRESS, LENGTH, REMOTE_VA, RKEY, IMMEDIATE
 
 
@@ -32,37 +35,36 @@ class QpDatapath:
     on the plane of our port n is down.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "answers_wait",
-        "arrivals",
-        "completions",
-        "controller",
-        "counters",
-        "doubted_ports",
-        "is_over",
-        "may_send",
-        "paths",
-        "peer_node",
-        "qpn",
-        "receives",
-        "requestor",
-        "responder",
-        "slot",
-        "timer_at",
-    )
+    counters: Counters
+    arrivals: Arrivals
+    completions: CompletionRing
+    controller: public[CongestionController | None]
+    paths: public[PathSet | None]
+    responder: public[Responder | None]
+    requestor: public[Requestor | None]
+    receives: public[Receives | None]
+    peer_node: public[PeerNode | None]
+    may_send: public[bool]
+    answers_wait: public[bool]
+    is_over: public[bool]
+    slot: public[int]
+    timer_at: public[int]
+    doubted_ports: public[int]
+    qpn: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qpn: int, counters: Counters, arrivals: Arrivals, completions: CompletionRing) -> None:
         self.qpn = qpn
         self.counters = counters
         self.arrivals = arrivals
         self.completions = completions
-        self.controller: CongestionController | None = None
-        self.paths: PathSet | None = None
-        self.responder: Responder | None = None
-        self.requestor: Requestor | None = None
-        self.peer_node: PeerNode | None = None
-        self.receives: Receives | None = None
+        self.controller = None
+        self.paths = None
+        self.responder = None
+        self.requestor = None
+        self.peer_node = None
+        self.receives = None
         self.may_send = self.is_over = False
         self.slot = -1
         self.timer_at = FOREVER
@@ -78,6 +80,14 @@ class QpDatapath:
     def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
         """A packet for this QP that a switch cut short, on the last hop or before it."""
         self.arrivals.receive_trimmed(batch, row, lasthop, now)
+
+    def doubts(self, port: int) -> bool:
+        """Whether the peer says that its port on the plane of this port of ours is down."""
+        return 0 <= port < _MAX_PORTS and self.doubted_ports >> port & 1 != 0
+
+    def epsn(self) -> int:
+        """The PSN that it expects; -1 where it cannot receive."""
+        return -1 if self.responder is None else self.responder.received.epsn
 
     # ------------------------------------------------------------------ work in
 

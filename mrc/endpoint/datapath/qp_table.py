@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The QPs of one endpoint by QPN and by slot, as code without the interpreter finds them."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from array import array
 from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.wire import octets
+from mrc.wire.compiled import may_raise, pointer, python, with_gil
 
 _LEAST_ROOM = 4
 _NONE = -1
@@ -24,27 +26,27 @@ class QpTable:
     next `begin`: packets made until `end` are sent before that. `holds` says that there is nothing in its slot.
     """
 
-    __slots__ = (
-        "_free",
-        "_handles",
-        "_mask",
-        "_places",
-        "_qpns",
-        "_qps",
-        "_removed",
-        "_some_removed",
-        "_under_way",
-        "room",
-    )
+    _qps: list[QpDatapath | None]
+    _removed: list[tuple[QpDatapath, int, int]]
+    _free: array[int]
+    _some_removed: bool
+    room: int
+    _mask: int
+    _under_way: int
+    _handles: pointer
+    _qpns: pointer
+    _places: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
-        self._qps: list[QpDatapath | None] = []
+        self._qps = []
         # An array: numbers of their own, freed one by one, would keep memory from the system.
         self._free = array("q")
         self.room = 0
         self._handles, self._qpns, self._places = octets.words(0), octets.words(0), octets.words(0)
         # QPs that are no longer in here and may still be in use, each with its handle and its slot.
-        self._removed: list[tuple[QpDatapath, int, int]] = []
+        self._removed = []
         self._some_removed = False
         self._under_way = 0
         self._find_anew()
@@ -54,7 +56,7 @@ class QpTable:
         octets.free_words(self._qpns)
         octets.free_words(self._places)
 
-    def add(self, qp: QpDatapath) -> None:
+    def add(self, qp: QpDatapath) -> may_raise[None]:
         """Give a QP its slot."""
         if not self._free:
             more = max(_LEAST_ROOM, self.room)
@@ -67,7 +69,7 @@ class QpTable:
         self._handles[qp.slot] = by_handle.of(qp)
         self._find_anew()
 
-    def remove(self, qp: QpDatapath) -> None:
+    def remove(self, qp: QpDatapath) -> python[None]:
         """Take a QP out that is in here."""
         self._removed.append((qp, self._handles[qp.slot], qp.slot))
         self._some_removed = True
@@ -88,7 +90,7 @@ class QpTable:
         """The handles of the latest `begin` are no longer in use."""
         self._under_way -= 1
 
-    def _let_go(self) -> None:
+    def _let_go(self) -> with_gil[None]:
         """Forget the QPs that were removed."""
         removed, self._removed = self._removed, []
         self._some_removed = False
@@ -96,7 +98,7 @@ class QpTable:
             by_handle.end(handle)
             self._free.append(slot)
 
-    def _find_anew(self) -> None:
+    def _find_anew(self) -> python[None]:
         """Make the table of QPNs: half of it is empty at least. A place without a QP has slot -1."""
         qps = [qp for qp in self._qps if qp is not None]
         size = _LEAST_ROOM
@@ -134,6 +136,6 @@ class QpTable:
         """The handle (`mrc.endpoint.by_handle`) of the QP in this slot."""
         return self._handles[slot]
 
-    def qp(self, slot: int) -> QpDatapath | None:
+    def qp(self, slot: int) -> python[QpDatapath | None]:
         """The QP in this slot."""
         return self._qps[slot]

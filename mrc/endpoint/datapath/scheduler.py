@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not.
 
 QPs are named by their slots in the endpoint's table, controllers by numbers given here.
@@ -14,6 +15,7 @@ from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.datapath.qp_table import QpTable
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
+from mrc.wire.compiled import i64s, may_raise, pointer, python
 
 _NONE = -1
 _COLUMNS = 6
@@ -39,7 +41,7 @@ SEND_STATES: dict[tuple[bool, bool, bool], SendState] = {
 }
 
 
-def send_state(qp: QpDatapath) -> SendState:
+def send_state(qp: QpDatapath) -> python[SendState]:
     return SEND_STATES[qp.has_work(), qp.pending(), qp.outstanding() > 0]
 
 
@@ -50,23 +52,23 @@ class Scheduler:
     that is neither ready nor waiting costs nothing until an event of its own wakes it.
     """
 
-    __slots__ = (
-        "_after",
-        "_before",
-        "_columns",
-        "_controllers",
-        "_first",
-        "_governed",
-        "_governor",
-        "_last",
-        "_position",
-        "_qps",
-        "_queued",
-        "_ready",
-        "_room",
-        "_waiting",
-        "ready",
-    )
+    _qps: QpTable
+    _controllers: list[CongestionController | None]
+    _governed: list[int]
+    ready: int
+    _room: int
+    _position: int
+    _columns: i64s
+    _ready: i64s
+    _queued: i64s
+    _governor: i64s
+    _waiting: i64s
+    _before: i64s
+    _after: i64s
+    _first: pointer
+    _last: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qps: QpTable) -> None:
         self._qps = qps
@@ -75,8 +77,8 @@ class Scheduler:
         self._divide(0)
         # By number of a controller: the slots that have waited for it longest and least, or -1.
         self._first, self._last = octets.words(0), octets.words(0)
-        self._controllers: list[CongestionController | None] = []
-        self._governed: list[int] = []  # how many QPs each of them has
+        self._controllers = []
+        self._governed = []  # how many QPs each of them has
 
     def __dealloc__(self) -> None:
         octets.free_words(self._first)
@@ -84,16 +86,21 @@ class Scheduler:
 
     # ------------------------------------------------------------------ who takes part
 
-    def join(self, slot: int) -> None:
+    def join(self, slot: int) -> python[None]:
         """There is a QP in this slot."""
         if slot >= self._room:
             self._make_room()
         self._queued[slot] = self._waiting[slot] = 0
         self._governor[slot] = _NONE
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> may_raise[None]:
+        columns: i64s
+        number: int
+        slot: int
         ready = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
-        old, before, room = self._columns, self._room, self._qps.room
+        old: i64s = self._columns
+        before: int = self._room
+        room: int = self._qps.room
         self._columns = columns = column(_COLUMNS * room)
         for number in range(_COLUMNS):
             for slot in range(before):
@@ -103,9 +110,9 @@ class Scheduler:
             self._ready[place] = waiting
         self._position = 0
 
-    def _divide(self, room: int) -> None:
+    def _divide(self, room: int) -> may_raise[None]:
         """The columns are parts of one: each memoryview takes half a kilobyte."""
-        columns = self._columns
+        columns: i64s = self._columns
         self._room = room
         # A ring of the slots that are ready: `ready` of them from `_position` on.
         self._ready = columns[:room]
@@ -115,7 +122,7 @@ class Scheduler:
         self._waiting = columns[3 * room : 4 * room]
         self._before, self._after = columns[4 * room : 5 * room], columns[5 * room :]
 
-    def govern(self, slot: int, controller: CongestionController) -> None:
+    def govern(self, slot: int, controller: CongestionController) -> python[None]:
         """This QP sends under `controller` from now on."""
         self._release(slot)
         same = (at for at, each in enumerate(self._controllers) if each is controller)
@@ -131,7 +138,7 @@ class Scheduler:
         self._governed[number] += 1
         self._governor[slot] = number
 
-    def _release(self, slot: int) -> None:
+    def _release(self, slot: int) -> python[None]:
         number = self._governor[slot]
         if number != _NONE:
             self._governor[slot] = _NONE
@@ -139,12 +146,12 @@ class Scheduler:
             if not self._governed[number]:
                 self._controllers[number] = None
 
-    def leave(self, slot: int) -> None:
+    def leave(self, slot: int) -> python[None]:
         """The QP in this slot is gone."""
         self.rest(slot)
         self._release(slot)
 
-    def rest(self, slot: int) -> None:
+    def rest(self, slot: int) -> python[None]:
         """This QP has no turn until it is woken."""
         self._stop_waiting(slot)
         kept = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]

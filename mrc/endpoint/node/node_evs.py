@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The EVs towards one peer node as endpoint operations take them: which EV a packet gets, and how it begins."""
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.wire import octets
+from mrc.wire.compiled import const_u8s, i64s, may_raise, public, python
 from mrc.wire.frames import Frames
 from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
@@ -17,7 +19,7 @@ from mrc.wire.transmit_batch import TransmitBatch
 ENDPOINT_QPN = 2
 _QPN, _ROOM, _HEADERS = ENDPOINT_QPN, HEADER_ROOM, EXTENSION_AT
 (_DQP_AT,) = fields_at("bth", "reserved")  # where in a packet: dqp_word
-_ZEROS = memoryview(bytes(HEADER_ROOM))
+_ZEROS: const_u8s = memoryview(bytes(HEADER_ROOM))
 _NONE = -1
 
 
@@ -27,25 +29,24 @@ class NodeEvs:
     `service_time`: both ends take the time a packet was held off a reflected timestamp.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_allowed",
-        "_chosen",
-        "_draws",
-        "_first",
-        "_found",
-        "_members",
-        "_numbers",
-        "_peer_down",
-        "_planes",
-        "_port",
-        "_ports_down",
-        "_starts",
-        "_turn",
-        "frames",
-        "reverse",
-        "service_time",
-    )
+    reverse: ReverseEvs
+    frames: Frames
+    service_time: public[bool]
+    _ports_down: PortSet
+    _draws: Draws
+    _turn: int
+    _planes: int
+    _found: int
+    _numbers: i64s
+    _port: i64s
+    _peer_down: i64s
+    _first: i64s
+    _members: i64s
+    _allowed: i64s
+    _chosen: i64s
+    _starts: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, reverse: ReverseEvs, ports_down: PortSet, draws: Draws) -> None:
         """`ports_down` are the endpoint's local ports that are down."""
@@ -62,15 +63,16 @@ class NodeEvs:
         self._found = 0
         self._divide(0, 0)
 
-    def _divide(self, planes: int, evs: int) -> None:
+    def _divide(self, planes: int, evs: int) -> may_raise[None]:
         """Make the columns, parts of one: each memoryview takes half a kilobyte."""
-        columns = column(5 * planes + 2 + 3 * evs)
+        rest: i64s
+        columns: i64s = column(5 * planes + 2 + 3 * evs)
         self._numbers, self._port = columns[:planes], columns[planes : 2 * planes]
         self._peer_down, self._first = columns[2 * planes : 3 * planes], columns[3 * planes : 4 * planes + 1]
         self._starts, rest = columns[4 * planes + 1 : 5 * planes + 2], columns[5 * planes + 2 :]
         self._members, self._allowed, self._chosen = rest[:evs], rest[evs : 2 * evs], rest[2 * evs :]
 
-    def renew(self, port_of_plane: Mapping[int, int], ports: Sequence[int]) -> None:
+    def renew(self, port_of_plane: Mapping[int, int], ports: Sequence[int]) -> python[None]:
         """There are other EVs: the port of each by its number, and the port of each plane."""
         down = {self._numbers[place] for place in range(self._planes) if self._peer_down[place]}
         self._planes = len(port_of_plane)
@@ -85,7 +87,7 @@ class NodeEvs:
                     count += 1
             self._first[place + 1] = count
 
-    def set_peer_port(self, plane: int, up: bool) -> None:
+    def set_peer_port(self, plane: int, up: bool) -> python[None]:
         """The peer's port on a plane went down or came back."""
         for place in range(self._planes):
             if self._numbers[place] == plane:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Answers to endpoint requests of peer nodes, in the control class (wire.md section 8)."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from __future__ import annotations
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
 from mrc.wire import octets
+from mrc.wire.compiled import pointer
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -26,7 +28,16 @@ _NONE = -1
 class OperationAnswers:
     """The answers that wait to be sent, `waiting` of them, in a ring."""
 
-    __slots__ = ("_cells", "_counters", "_first", "_op_shift", "_room", "_traffic_class", "_unit_1_ns", "waiting")
+    _counters: Counters
+    _op_shift: int
+    _traffic_class: int
+    _unit_1_ns: int
+    _cells: pointer
+    _first: int
+    _room: int
+    waiting: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, wire: WireProfile, counters: Counters) -> None:
         self._counters = counters

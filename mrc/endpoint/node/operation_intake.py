@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What comes for DQP 2: judged, and answered where it is an EV probe. Port status and responses are for Python."""
 
 from __future__ import annotations
@@ -45,7 +46,12 @@ class OperationIntake:
     """Looks at packets of `peers` only, and of each peer's at no more of a kind than `rates` allow. What is wrong is
     dropped and counted."""
 
-    __slots__ = ("_answers", "_counters", "_peers", "_rates")
+    _peers: PeerTable
+    _rates: OperationRates
+    _answers: OperationAnswers
+    _counters: Counters
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, peers: PeerTable, rates: OperationRates, answers: OperationAnswers, counters: Counters) -> None:
         self._peers = peers

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The peer nodes of one endpoint by their addresses, as code without the interpreter finds who sent a packet."""
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.tables import Table
 from mrc.wire import octets
+from mrc.wire.compiled import any_int, const_u8s, may_raise, pointer, python, u8s
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import fields_at
 
 (_SOURCE_AT,) = fields_at("ipv6", "src")
 _ADDRESS, _HALF = 16, 8  # bytes of an address, and of its low half
-_LOW_HALF = (1 << 64) - 1
+_LOW_HALF: any_int = (1 << 64) - 1
 _LEAST_ROOM = 16
 _NONE = -1
 
@@ -24,23 +26,23 @@ class PeerTable:
     """Each address of a node, with the local port its packets come in on, has a place here. The places of addresses
     whose low halves hash alike are a chain, those of the node that was added first before the others."""
 
-    __slots__ = (
-        "_addresses",
-        "_chains",
-        "_free",
-        "_handles",
-        "_next",
-        "_nodes",
-        "_ports",
-        "_rate_slots",
-        "_rates",
-    )
+    _rates: OperationRates
+    _chains: Table
+    _nodes: list[PeerNode | None]
+    _free: array[int]
+    _addresses: u8s
+    _ports: pointer
+    _handles: pointer
+    _rate_slots: pointer
+    _next: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, rates: OperationRates) -> None:
         self._rates = rates
         # The first place of a chain, by the hash.
         self._chains = Table(2)
-        self._nodes: list[PeerNode | None] = []
+        self._nodes = []
         # An array: numbers of their own, freed one by one, would keep memory from the system.
         self._free = array("q")
         self._addresses = memoryview(bytearray())
@@ -53,11 +55,11 @@ class PeerTable:
         octets.free_words(self._rate_slots)
         octets.free_words(self._next)
 
-    def add(self, node: PeerNode) -> None:
+    def add(self, node: PeerNode) -> may_raise[None]:
         """There is another node."""
-        handle = self.handle_of(node)
+        handle: int = self.handle_of(node)
         for port, address in node.sources.items():
-            place = self._new_place()
+            place: int = self._new_place()
             self._nodes[place] = node
             self._handles[place] = handle
             self._ports[place] = port
@@ -66,11 +68,11 @@ class PeerTable:
             self._rate_slots[place] = self._rates.join(address & _LOW_HALF)
             self._link(place)
 
-    def handle_of(self, node: PeerNode) -> int:
+    def handle_of(self, node: PeerNode) -> python[int]:
         """The handle (`mrc.endpoint.by_handle`) of a node that is in here."""
         return by_handle.of_node(node.evs)
 
-    def _new_place(self) -> int:
+    def _new_place(self) -> python[int]:
         if not self._free:
             room = len(self._nodes)
             more = max(_LEAST_ROOM, room)
@@ -96,7 +98,7 @@ class PeerTable:
             last = self._next[last]
         self._next[last] = place
 
-    def remove(self, node: PeerNode) -> None:
+    def remove(self, node: PeerNode) -> python[None]:
         """A node is gone: nobody has its handle any more."""
         for place in [place for place, each in enumerate(self._nodes) if each is node]:
             self._unlink(place)
@@ -117,7 +119,7 @@ class PeerTable:
         else:
             self._chains.cells[at + 1] = self._next[place]
 
-    def _hash(self, view: memoryview, at: int) -> int:
+    def _hash(self, view: const_u8s, at: int) -> int:
         """Of the low half of an address."""
         return octets.u32(view, at + _HALF) ^ octets.u32(view, at + _HALF + 4)
 
@@ -144,7 +146,7 @@ class PeerTable:
             place = self._next[place]
         return place
 
-    def senders(self, batch: ReceivedBatch, row: int) -> list[PeerNode]:
+    def senders(self, batch: ReceivedBatch, row: int) -> python[list[PeerNode]]:
         """The nodes that may have sent a packet: they have its source address, and its port for that."""
         nodes = []
         place = self.sender(batch, row, self.find(batch, row))

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Port status updates and responses of peer nodes that came while Python was away: they wait for it."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from __future__ import annotations
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
+from mrc.wire.compiled import i64s, python, u8s
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM
 
@@ -19,13 +21,22 @@ class PutAside:
     counted. There is none before `make_room`: who lets Python be away calls it.
     """
 
-    __slots__ = ("_counters", "_flat", "_lengths", "_ports", "_room", "arrived_at", "batch", "count")
+    _counters: Counters
+    _flat: u8s
+    _lengths: i64s
+    _ports: i64s
+    _room: int
+    count: int
+    arrived_at: i64s
+    batch: ReceivedBatch
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._room = self.count = 0
 
-    def make_room(self) -> None:
+    def make_room(self) -> python[None]:
         """Have room for `ROOM` packets."""
         if self._room:
             return
@@ -47,6 +58,6 @@ class PutAside:
         self.arrived_at[place] = now
         self.count = self.batch.count = place + 1
 
-    def forget(self) -> None:
+    def forget(self) -> python[None]:
         """They wait no more."""
         self.count = self.batch.count = 0

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Flags that one part sets and another looks at without the interpreter."""
 
 from __future__ import annotations
+
+from mrc.wire.compiled import public, python
 
 
 class Flag:
     """`up` says whether there is something to do."""
 
-    __slots__ = ("up",)
+    up: public[bool]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.up = False
@@ -21,13 +26,19 @@ class Away:
     first of these errors. The endpoint raises it when Python is there.
     """
 
-    __slots__ = ("failed", "failure", "up", "urgent", "waits")
+    up: public[bool]
+    urgent: public[bool]
+    waits: public[bool]
+    failed: public[bool]
+    failure: public[BaseException | None]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.up = self.urgent = self.waits = self.failed = False
-        self.failure: BaseException | None = None
+        self.failure = None
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> python[None]:
         """Keep an error until it can be raised, unless there is one."""
         if self.failure is None:
             self.failure = error

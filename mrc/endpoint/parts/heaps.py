@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """A heap of numbers: what is due first comes out first."""
 
 from __future__ import annotations
 
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, python
 
 _LEAST_ROOM = 16
 _FOREVER = FOREVER
@@ -13,7 +15,12 @@ _FOREVER = FOREVER
 class Heap:
     """Pairs of signed 64-bit numbers in order of their keys, then of their values. `count` of them are in it."""
 
-    __slots__ = ("_keys", "_room", "_values", "count")
+    count: int
+    _room: int
+    _keys: pointer
+    _values: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.count = 0
@@ -69,7 +76,7 @@ class Heap:
         """Take everything out."""
         self.count = 0
 
-    def keys(self) -> list[int]:
+    def keys(self) -> python[list[int]]:
         """All keys, in order."""
         return sorted(self._keys[place] for place in range(self.count))
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled: C beside it (docs/contributing/compiled.md)
 """The interpreter's lock, given up and taken back around what needs none.
 
-Interpreted these functions do nothing; compiled modules call those of interpreter.pxd by the same names.
+Interpreted these functions do nothing; compiled modules call those of interpreter.h by the same names.
 """
 
 from __future__ import annotations

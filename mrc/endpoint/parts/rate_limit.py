@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """A bound on what others can make this endpoint do: so many at once, and so many a second after that."""
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ def granted(paid_until: int, burst_ns: int, interval_ns: int, wanted: int, now: 
 class RateLimit:
     """`burst` may pass at once, `per_second` in the long run; both at least 1. `refused` counts the others."""
 
-    __slots__ = ("_burst_ns", "_interval_ns", "_paid_until", "refused")
+    _burst_ns: int
+    _interval_ns: int
+    _paid_until: int
+    refused: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, burst: int, per_second: int) -> None:
         self._interval_ns = max(1, SECOND // per_second)

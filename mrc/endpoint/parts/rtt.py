@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Round-trip time, estimated as RFC 6298 does, in integer nanoseconds.
 
 One step a round trip: the samples of one round trip resemble each other, and a step for every SACK would make the
@@ -14,7 +15,12 @@ _MOST_TIMEOUTS = MOST_TIMEOUTS
 class RttEstimator:
     """Smoothed RTT and its variation. `srtt` is 0 until the first sample."""
 
-    __slots__ = ("_next_step_at", "minimum", "rttvar", "srtt")
+    srtt: int
+    rttvar: int
+    minimum: int
+    _next_step_at: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.srtt = 0

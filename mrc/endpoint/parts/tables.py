@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """A table of numbers: rows that are found by their first one."""
 
 from __future__ import annotations
@@ -6,12 +7,14 @@ from __future__ import annotations
 import os
 
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, python, unsigned
 
 _LEAST_ROWS = 16
-_HASH_BITS, _HASH_MASK = 32, 0xFFFFFFFF
+_HASH_MASK: unsigned = 0xFFFFFFFF
+_HASH_BITS = 32
 _NONE = -1
 # Drawn for each process: a peer that chooses keys cannot choose them so that they get in each other's way.
-_SALT = int.from_bytes(os.urandom(4), "big") | 1
+_SALT: unsigned = int.from_bytes(os.urandom(4), "big") | 1
 
 
 class Table:
@@ -21,7 +24,13 @@ class Table:
     row is holds -1.
     """
 
-    __slots__ = ("_shift", "_width", "cells", "count", "size")
+    _width: int
+    _shift: int
+    count: int
+    size: int
+    cells: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -73,21 +82,22 @@ class Table:
             self.cells[at] = _NONE
             at += self._width
 
-    def cell(self, place: int) -> int:
+    def cell(self, place: int) -> python[int]:
         """One of `cells`, for callers in Python."""
         return self.cells[place]
 
-    def set_cell(self, place: int, value: int) -> None:
+    def set_cell(self, place: int, value: int) -> python[None]:
         """As `cell`."""
         self.cells[place] = value
 
-    def rows(self) -> list[tuple[int, ...]]:
+    def rows(self) -> python[list[tuple[int, ...]]]:
         """All rows, by their keys."""
         starts = [at for at in range(0, self.size, self._width) if self.cells[at] != _NONE]
         return sorted(tuple([self.cells[at + column] for column in range(self._width)]) for at in starts)
 
     def _grow(self) -> None:
-        old, size, at = self.cells, self.size, 0
+        old: pointer = self.cells
+        size, at = self.size, 0
         self.size = 2 * size
         self._shift -= 1
         self.cells = octets.words(self.size)
@@ -100,7 +110,7 @@ class Table:
             at += self._width
         octets.free_words(old)
 
-    def _home(self, key: int) -> int:
+    def _home(self, key: unsigned) -> int:
         """Where a row of this key belongs."""
         return (((key & _HASH_MASK) * _SALT & _HASH_MASK) >> self._shift) * self._width
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Which EVs control packets get (behaviour.md, Reverse EVs): known good ones, and successive ones alternate planes."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.states import EvState
+from mrc.wire.compiled import i64s, may_raise
 
 _LENGTH = 64  # packets that one choice serves at least, while it holds
 _NEVER = _NONE = -1
@@ -20,20 +22,20 @@ _UP, _UP_HERE, _ANY = 0, 1, 2
 class ControlEvs:
     """An order of EVs, by index, made anew when it is used up, too old, or what it was made of has changed."""
 
-    __slots__ = (
-        "_allowed",
-        "_chosen",
-        "_draws",
-        "_end",
-        "_evs",
-        "_first",
-        "_losses",
-        "_numbers",
-        "_planes",
-        "_position",
-        "_reverse",
-        "_until",
-    )
+    _evs: EvTable
+    _reverse: ReverseEvs
+    _draws: Draws
+    _allowed: i64s
+    _chosen: i64s
+    _first: i64s
+    _numbers: i64s
+    _end: int
+    _losses: int
+    _position: int
+    _until: int
+    _planes: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, evs: EvTable, reverse: ReverseEvs, draws: Draws) -> None:
         self._evs = evs
@@ -46,10 +48,11 @@ class ControlEvs:
         self._losses = 0
         self.renew()
 
-    def renew(self) -> None:
+    def renew(self) -> may_raise[None]:
         """The profile has other EVs."""
         # They are parts of one column: each memoryview takes half a kilobyte.
-        count, columns = self._evs.count, column(3 * self._evs.count + self._evs.planes + 1)
+        count: int = self._evs.count
+        columns: i64s = column(3 * self._evs.count + self._evs.planes + 1)
         # The EVs of one plane that may be taken, and their numbers.
         self._allowed, self._numbers = columns[:count], columns[count : 2 * count]
         self._chosen, self._first = columns[2 * count : 3 * count], columns[3 * count :]

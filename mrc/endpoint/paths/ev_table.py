@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What is known of each EV of one QP, and which EVs lie on one plane: columns of numbers, for compiled code."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.states import EvState
+from mrc.wire.compiled import i64s, may_raise, python, u8s
 
 _GOOD, _SKIP, _DENIED = int(EvState.GOOD), int(EvState.SKIP), int(EvState.DENIED)
 _NEVER = _NONE = -1
@@ -22,32 +24,32 @@ class EvTable:
     `first[p + 1]`. A plane is `closed` when its port is down at either end, `shut_here` when it is at ours.
     """
 
-    __slots__ = (
-        "_columns",
-        "_room",
-        "_slots",
-        "closed",
-        "condemned_by",
-        "condemned_through",
-        "count",
-        "ev",
-        "first",
-        "first_sent_at",
-        "last_sent_at",
-        "lost",
-        "marked",
-        "members",
-        "number",
-        "packets",
-        "plane_of",
-        "planes",
-        "port",
-        "port_of_plane",
-        "shut_here",
-        "skip_until",
-        "state",
-        "usable",
-    )
+    count: int
+    planes: int
+    state: u8s
+    closed: u8s
+    shut_here: u8s
+    ev: i64s
+    port: i64s
+    number: i64s
+    plane_of: i64s
+    packets: i64s
+    lost: i64s
+    marked: i64s
+    first_sent_at: i64s
+    last_sent_at: i64s
+    condemned_by: i64s
+    condemned_through: i64s
+    skip_until: i64s
+    port_of_plane: i64s
+    first: i64s
+    members: i64s
+    usable: i64s
+    _room: int
+    _columns: i64s
+    _slots: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,9 +61,9 @@ class EvTable:
         self._slots = column(0)
         self._room = 0
 
-    def _divide(self, count: int) -> None:
+    def _divide(self, count: int) -> may_raise[None]:
         """The columns by index are parts of one: each memoryview takes half a kilobyte."""
-        columns = self._columns
+        columns: i64s = self._columns
         self.ev, self.port = columns[:count], columns[count : 2 * count]
         self.number, self.packets = columns[2 * count : 3 * count], columns[3 * count : 4 * count]
         self.lost, self.marked = columns[4 * count : 5 * count], columns[5 * count : 6 * count]
@@ -71,20 +73,26 @@ class EvTable:
         # When the least time in SKIP ends, or -1 where the rotation has not passed the EV since it began.
         self.skip_until, self.plane_of = columns[10 * count : 11 * count], columns[11 * count :]
 
-    def _arrange(self, planes: int, members: int) -> None:
+    def _arrange(self, planes: int, members: int) -> may_raise[None]:
         """Make the columns by plane, and that of their members."""
-        columns, flags = column(3 * planes + 1 + members), memoryview(bytearray(2 * planes))
+        columns: i64s = column(3 * planes + 1 + members)
+        flags: u8s = memoryview(bytearray(2 * planes))
         # By plane the EVs in GOOD or SKIP.
         self.port_of_plane, self.usable = columns[:planes], columns[planes : 2 * planes]
         self.first, self.members = columns[2 * planes : 3 * planes + 1], columns[3 * planes + 1 :]
         self.closed, self.shut_here = flags[:planes], flags[planes:]
 
-    def add(self, paths: Sequence[Path], numbers: Iterable[int]) -> None:
+    def add(self, paths: Sequence[Path], numbers: Iterable[int]) -> may_raise[None]:
         """Give these EVs, none of which is here yet, the next indexes; `numbers` are what the peer node calls them.
 
         They are DENIED and of no plane as yet.
         """
-        old, before = self._columns, self.count
+        count: int
+        columns: i64s
+        number: int
+        index: int
+        old: i64s = self._columns
+        before: int = self.count
         self.count = count = before + len(paths)
         self._columns = columns = column(_COLUMNS * count)
         for number in range(_COLUMNS):
@@ -99,7 +107,7 @@ class EvTable:
             self.plane_of[index] = _NONE
         self._hash()
 
-    def arrange(self, current: Sequence[int]) -> None:
+    def arrange(self, current: Sequence[int]) -> python[None]:
         """The profile has these EVs, by index, and no others. No plane is closed."""
         by_port: dict[int, list[int]] = {}
         for index in sorted(current):
@@ -118,22 +126,22 @@ class EvTable:
                 place += 1
             self.first[plane + 1] = place
 
-    def current(self) -> list[int]:
+    def current(self) -> python[list[int]]:
         """Indexes of the EVs the profile has, in rising order."""
         return [index for index in range(self.count) if self.plane_of[index] != _NONE]
 
-    def ports(self) -> list[int]:
+    def ports(self) -> python[list[int]]:
         """The local ports of the profile's EVs."""
         return [self.port_of_plane[plane] for plane in range(self.planes)]
 
-    def plane_with(self, port: int) -> int:
+    def plane_with(self, port: int) -> python[int]:
         """The plane of a local port, or -1."""
         for plane in range(self.planes):
             if self.port_of_plane[plane] == port:
                 return plane
         return _NONE
 
-    def members_of(self, plane: int) -> list[int]:
+    def members_of(self, plane: int) -> python[list[int]]:
         """The indexes of a plane's EVs."""
         return [self.members[place] for place in range(self.first[plane], self.first[plane + 1])]
 
@@ -146,7 +154,7 @@ class EvTable:
 
     # ------------------------------------------------------------------ EVs to indexes
 
-    def _hash(self) -> None:
+    def _hash(self) -> python[None]:
         """Have a place for each EV, and as many that are empty at least: then a search ends soon."""
         self._room = 4
         while self._room < 2 * self.count:

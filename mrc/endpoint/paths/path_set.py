@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The EVs of one QP: it alone decides which EV a packet of data gets (behaviour.md, Paths).
 
 The profile's EVs are numbered 0 .. n-1 (an *index*); per-EV state lies in arrays over that index. Active EVs are
@@ -24,9 +25,12 @@ from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of
+from mrc.wire.compiled import const_u8s, i64s, public, python, readonly, u8s, with_gil
 from mrc.wire.frames import Frames
 
 if TYPE_CHECKING:
+    from mrc.endpoint.paths.ev_events import EvEvents
+    from mrc.endpoint.tracing import QpTrace
     from mrc.wire.fields import I64, U8
 
 _SKIP, _BAD, _DENIED = int(EvState.SKIP), int(EvState.ASSUMED_BAD), int(EvState.DENIED)
@@ -35,7 +39,7 @@ _SPURIOUS = int(EvInput.SPURIOUS)
 _PROBED_CLEAR, _PROBED_MARKED = int(EvInput.PROBED_CLEAR), int(EvInput.PROBED_MARKED)
 _INPUTS = len(EvInput)
 # [state * _INPUTS + what happened] to the state after it.
-_NEXT = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
+_NEXT: const_u8s = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
 NEVER = -1
 _NEVER = _NONE = NEVER
 _ANY_STATE = ANY_STATE
@@ -52,29 +56,29 @@ class PathSet:
     them. `silent`: every EV is DENIED, so nothing at all may leave.
     """
 
-    __slots__ = (
-        "_evs",
-        "_full_ports",
-        "_is_newly_bad",
-        "_min_active",
-        "_peer_ports_down",
-        "_ports_down",
-        "_qpn",
-        "_released",
-        "_reverse",
-        "_rotation",
-        "_shares_frames",
-        "_trace",
-        "_wanted",
-        "control",
-        "events",
-        "frames",
-        "newly_bad",
-        "newly_bad_count",
-        "paths",
-        "profile_id",
-        "silent",
-    )
+    events: EvEvents | None
+    paths: tuple[Path, ...]
+    control: ControlEvs
+    silent: bool
+    frames: Frames
+    newly_bad_count: int
+    newly_bad: i64s
+    profile_id: public[int]
+    _qpn: int
+    _min_active: int
+    _trace: readonly[QpTrace | None]
+    _peer_ports_down: set[int]
+    _ports_down: set[int]
+    _released: bool
+    _shares_frames: bool
+    _evs: EvTable
+    _full_ports: PortSet
+    _reverse: ReverseEvs
+    _rotation: Rotation
+    _is_newly_bad: u8s
+    _wanted: u8s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -101,7 +105,7 @@ class PathSet:
         self._full_ports = PortSet() if full_ports is None else full_ports
         self.events = events = observers.events
         self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
-        self.paths: tuple[Path, ...] = ()
+        self.paths = ()
         self.frames = frames or Frames()
         self._shares_frames = frames is not None
         self.newly_bad_count = 0
@@ -113,8 +117,8 @@ class PathSet:
         for index in range(count):
             self._bring_in(index)
         self._evs.arrange(range(count))
-        self._ports_down: set[int] = set()
-        self._peer_ports_down: set[int] = set()
+        self._ports_down = set()
+        self._peer_ports_down = set()
         self._min_active = _least_active(count, config)
         self.silent = False
         self._released = False
@@ -271,29 +275,29 @@ class PathSet:
 
     # ------------------------------------------------------------------ controller
 
-    def holds(self, ev: int) -> bool:
+    def holds(self, ev: int) -> python[bool]:
         """Whether the profile has this EV."""
         index = self.index(ev)
         return index >= 0 and self._evs.plane_of[index] >= 0
 
-    def current(self) -> list[int]:
+    def current(self) -> python[list[int]]:
         """Indexes of the EVs the profile has, in its order."""
         return self._evs.current()
 
-    def deny(self, ev: int) -> None:
+    def deny(self, ev: int) -> python[None]:
         """Send nothing on this EV until it is allowed again. Raises CallerError for an EV of another profile."""
         self._feed(self._of_profile(ev), EvInput.DENY)
 
-    def allow(self, ev: int) -> None:
+    def allow(self, ev: int) -> python[None]:
         """Undo `deny`; an EV that is not DENIED stays what it is. Raises CallerError for an EV of another profile."""
         self._feed(self._of_profile(ev), EvInput.ALLOW)
 
-    def _of_profile(self, ev: int) -> int:
+    def _of_profile(self, ev: int) -> python[int]:
         if not self.holds(ev):
             raise CallerError(f"EV {ev:#010x} is not one of this QP's profile")
         return self.index(ev)
 
-    def replace(self, paths: Sequence[Path], numbers: Sequence[int], config: PathConfig) -> None:
+    def replace(self, paths: Sequence[Path], numbers: Sequence[int], config: PathConfig) -> python[None]:
         """Have exactly these EVs from now on; `numbers` are what the peer node calls them.
 
         Those that stay keep their state. Those that go carry nothing any more; what is in flight on them is still
@@ -324,7 +328,7 @@ class PathSet:
         self.control.renew()
         self._changed()
 
-    def _enter(self, paths: Sequence[tuple[Path, int]]) -> None:
+    def _enter(self, paths: Sequence[tuple[Path, int]]) -> python[None]:
         """Give EVs that were never in the profile an index each; they are in none yet."""
         self._evs.add([path for path, _ in paths], [number for _, number in paths])
         self.paths = (*self.paths, *(path for path, _ in paths))
@@ -335,7 +339,7 @@ class PathSet:
         for index in bad:
             self._note_bad(index)
 
-    def _enter_frames(self, paths: Sequence[Path]) -> None:
+    def _enter_frames(self, paths: Sequence[Path]) -> python[None]:
         if self._shares_frames and len(self.paths) == len(paths):
             return
         if self._shares_frames:
@@ -345,12 +349,12 @@ class PathSet:
             [path.template for path in paths], [path.port for path in paths], [path.destination for path in paths]
         )
 
-    def _bring_in(self, index: int) -> None:
+    def _bring_in(self, index: int) -> python[None]:
         """The profile has this EV from now on."""
         self._evs.state[index] = EvState.GOOD
         self._reverse.users[self._evs.number[index]] += 1
 
-    def _retire(self, index: int) -> None:
+    def _retire(self, index: int) -> python[None]:
         """The profile no longer has this EV."""
         self._reverse.users[self._evs.number[index]] -= 1
         if self._evs.state[index] == _DENIED:
@@ -359,7 +363,7 @@ class PathSet:
         # No feedback leads out of it.
         self._evs.state[index] = _DENIED
 
-    def release(self) -> None:
+    def release(self) -> python[None]:
         """The QP is gone: what it said of EVs to its peer node holds no longer."""
         if not self._released:
             self._released = True
@@ -368,11 +372,11 @@ class PathSet:
 
     # ------------------------------------------------------------------ ports
 
-    def set_port(self, port: int, up: bool) -> None:
+    def set_port(self, port: int, up: bool) -> python[None]:
         """A local port's link changed: its EVs leave or rejoin the rotation at once."""
         self._set(self._ports_down, port, up)
 
-    def set_peer_port(self, plane: int, up: bool) -> None:
+    def set_peer_port(self, plane: int, up: bool) -> python[None]:
         """The peer said that its port on this plane is down or back: the same for the EVs of that plane."""
         for port in {path.port for path in self.paths if path.plane == plane}:
             self._set(self._peer_ports_down, port, up)
@@ -382,12 +386,12 @@ class PathSet:
         """The local ports of the profile's EVs."""
         return self._evs.ports()
 
-    def port_up(self, port: int) -> bool:
+    def port_up(self, port: int) -> python[bool]:
         """Whether a port of this QP's is up, at both ends."""
         plane = self._evs.plane_with(port)
         return plane >= 0 and not self._evs.closed[plane]
 
-    def _set(self, down: set[int], port: int, up: bool) -> None:
+    def _set(self, down: set[int], port: int, up: bool) -> python[None]:
         plane = self._evs.plane_with(port)
         if plane < 0:
             return
@@ -405,7 +409,7 @@ class PathSet:
                 self._note_bad(index)
         self._changed()
 
-    def _close(self, plane: int, port: int) -> None:
+    def _close(self, plane: int, port: int) -> python[None]:
         """Note at which ends the port of a plane is down."""
         self._evs.shut_here[plane] = port in self._ports_down
         self._evs.closed[plane] = port in self._ports_down or port in self._peer_ports_down
@@ -442,7 +446,7 @@ class PathSet:
             self._evs.condemned_by[index] = _NEVER
             self._rejoin(index, plane)
 
-    def _report(self, index: int, old: int, new: int, happened: int) -> None:
+    def _report(self, index: int, old: int, new: int, happened: int) -> with_gil[None]:
         """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
@@ -450,7 +454,7 @@ class PathSet:
             path = self.paths[index]
             self.events.changed(self._qpn, self.profile_id, path.ev, path.port, EvState(old), EvState(new))
 
-    def _report_passed(self, index: int) -> None:
+    def _report_passed(self, index: int) -> python[None]:
         """The rotation took an EV out of SKIP."""
         if self.events is not None:
             path = self.paths[index]
@@ -490,5 +494,5 @@ class PathSet:
         self.silent = self._evs.all_denied()
 
 
-def _least_active(count: int, config: PathConfig) -> int:
+def _least_active(count: int, config: PathConfig) -> python[int]:
     return -(-count // 4) if config.ev_min_active is None else config.ev_min_active

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """A set of local ports that code without the interpreter looks at for each packet: those that are full, or down."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mrc.endpoint.parts.numbers import column
+from mrc.wire.compiled import i64s, python
 
 _ROOM = 16
 _NOWHERE = -1
@@ -14,7 +16,11 @@ _NOWHERE = -1
 class PortSet:
     """Port numbers, `count` of them."""
 
-    __slots__ = ("_numbers", "_room", "count")
+    count: int
+    _room: int
+    _numbers: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Iterable[int] = ()) -> None:
         self._numbers = column(_ROOM)
@@ -26,7 +32,7 @@ class PortSet:
     def __contains__(self, port: int) -> bool:
         return self.holds(port)
 
-    def add(self, port: int) -> None:
+    def add(self, port: int) -> python[None]:
         """Safe to call twice."""
         if self.holds(port):
             return
@@ -38,7 +44,7 @@ class PortSet:
         self._numbers[self.count] = port
         self.count += 1
 
-    def discard(self, port: int) -> None:
+    def discard(self, port: int) -> python[None]:
         """Safe to call twice."""
         place = self._place(port)
         if place != _NOWHERE:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Probes that bring a bad EV back (behaviour.md, Probing).
 
 The first probe goes out one path timer after the EV went bad; while they fail they come 10 ms apart, doubling to
@@ -12,6 +13,7 @@ from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.tracing import QpTrace
+from mrc.wire.compiled import i64s, may_raise, readonly, with_gil
 
 _FOREVER = FOREVER
 _NONE = -1
@@ -25,27 +27,27 @@ class PathProbing:
     `due` leaves the indexes to probe now in `found`, `found_count` of them.
     """
 
-    __slots__ = (
-        "_answered",
-        "_columns",
-        "_due_at",
-        "_first_millionths",
-        "_interval",
-        "_is_probed",
-        "_longest_interval",
-        "_needed",
-        "_next_due",
-        "_paths",
-        "_probe_id",
-        "_probed",
-        "_probed_count",
-        "_room",
-        "_shortest_interval",
-        "_trace",
-        "failed",
-        "found",
-        "found_count",
-    )
+    _paths: PathSet
+    _trace: readonly[QpTrace | None]
+    _first_millionths: int
+    _shortest_interval: int
+    _longest_interval: int
+    _needed: int
+    _next_due: int
+    _columns: i64s
+    _answered: i64s
+    _due_at: i64s
+    _interval: i64s
+    _is_probed: i64s
+    _probe_id: i64s
+    _probed: i64s
+    _probed_count: int
+    _room: int
+    found: i64s
+    found_count: int
+    failed: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, paths: PathSet, config: PathConfig, trace: QpTrace | None = None) -> None:
         self._paths = paths
@@ -65,17 +67,22 @@ class PathProbing:
         self._columns = column(0)
         self._divide(0)
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> with_gil[None]:
         """Have a place for every EV there is."""
-        old, before, room = self._columns, self._room, len(self._paths.paths)
+        columns: i64s
+        number: int
+        place: int
+        old: i64s = self._columns
+        before: int = self._room
+        room: int = len(self._paths.paths)
         self._columns = columns = column(_COLUMNS * room)
         for number in range(_COLUMNS):
             for place in range(before):
                 columns[number * room + place] = old[number * before + place]
         self._divide(room)
 
-    def _divide(self, room: int) -> None:
-        columns = self._columns
+    def _divide(self, room: int) -> may_raise[None]:
+        columns: i64s = self._columns
         self._room = room
         self._due_at, self._interval = columns[:room], columns[room : 2 * room]
         self._answered, self._probe_id = columns[2 * room : 3 * room], columns[3 * room : 4 * room]
@@ -148,7 +155,7 @@ class PathProbing:
         self.found[self.found_count] = index
         self.found_count += 1
 
-    def _trace_failed(self, probe_id: int, index: int) -> None:
+    def _trace_failed(self, probe_id: int, index: int) -> with_gil[None]:
         if self._trace is not None:
             self._trace.probe_failed(probe_id, index)
 

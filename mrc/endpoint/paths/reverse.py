@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Reverse EVs: which EVs towards one peer node are known to work, so that control packets can take them.
 
 An EV is known good once the peer has answered what was sent on it, and until something sent on it since is lost.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.parts.numbers import column, longer
+from mrc.wire.compiled import const_i64s, i64s, python
 
 UNKNOWN = -1  # nothing sent on it was answered yet
 LOST = -2  # the last that is known of it is a loss
@@ -22,18 +24,18 @@ class ReverseEvs:
     `users` counts the profiles of QPs that have an EV, `denied` those of them in which it is DENIED.
     """
 
-    __slots__ = (
-        "_confirmed",
-        "_denials",
-        "_most",
-        "_users",
-        "confirmed_at",
-        "denied",
-        "losses",
-        "refresh_ns",
-        "taught_at",
-        "users",
-    )
+    confirmed_at: memoryview
+    users: memoryview
+    denied: memoryview
+    _confirmed: i64s
+    _denials: i64s
+    _users: i64s
+    losses: int
+    refresh_ns: int
+    taught_at: int
+    _most: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
         self._most = config.reverse_evs_per_plane
@@ -45,7 +47,7 @@ class ReverseEvs:
         # When an acknowledgement of our own data last taught us something.
         self.taught_at = UNKNOWN
 
-    def grow(self, count: int) -> None:
+    def grow(self, count: int) -> python[None]:
         """Make room for `count` more EVs, of which nothing is known."""
         known = len(self.users)
         self.confirmed_at = self._confirmed = longer(self.confirmed_at, known + count)
@@ -62,7 +64,7 @@ class ReverseEvs:
         """Whether this EV may carry what belongs to no QP: some QP uses it and none has it DENIED."""
         return self._users[number] > 0 and self._denials[number] == 0
 
-    def confirm(self, number: int, now: int) -> None:
+    def confirm(self, number: int, now: int) -> python[None]:
         """What was sent on this EV was answered."""
         self._confirmed[number] = now
 
@@ -77,7 +79,7 @@ class ReverseEvs:
             self._confirmed[number] = _LOST
             self.losses += 1
 
-    def pick(self, numbers: memoryview, count: int, chosen: memoryview, at: int) -> int:
+    def pick(self, numbers: const_i64s, count: int, chosen: i64s, at: int) -> int:
         """Choose among the first `count` of `numbers` (EVs of one plane): a few known good, those confirmed last first.
 
         Where none is known good, those that nothing is known of; none when all of them have lost something. Their
@@ -95,7 +97,7 @@ class ReverseEvs:
                 kept += 1
         return kept
 
-    def _insert(self, numbers: memoryview, place: int, chosen: memoryview, at: int, kept: int) -> int:
+    def _insert(self, numbers: const_i64s, place: int, chosen: i64s, at: int, kept: int) -> int:
         """Put a known good EV behind the `kept` ones that were confirmed as late; too many push out the last."""
         if kept == self._most:
             if self._confirmed[numbers[chosen[at + kept - 1]]] >= self._confirmed[numbers[place]]:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The active EVs and the pseudo-random order in which they take turns (behaviour.md, Paths)."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
 from mrc.endpoint.tracing import QpTrace
+from mrc.wire.compiled import i64s, may_raise, python, readonly, u8s, with_gil
 
 _GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)
 _AFTER_SKIP = int(next_state(EvState.SKIP, EvInput.PASSED))
@@ -25,24 +27,24 @@ class Rotation:
     `_taken[p]` of them had their turn in this pass; those behind have it in the order in which they stand.
     """
 
-    __slots__ = (
-        "_draws",
-        "_evs",
-        "_is_active",
-        "_least_skip",
-        "_on_passed",
-        "_open",
-        "_open_count",
-        "_round",
-        "_taken",
-        "_trace",
-        "_wanted",
-        "_widest",
-        "active",
-        "count",
-        "now",
-        "size",
-    )
+    _evs: EvTable
+    _draws: Draws
+    _on_passed: Callable[[int], None]
+    _trace: readonly[QpTrace | None]
+    _is_active: u8s
+    _wanted: u8s
+    active: i64s
+    count: i64s
+    size: i64s
+    _open: i64s
+    _taken: i64s
+    _open_count: int
+    _round: int
+    _widest: int
+    now: int
+    _least_skip: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Rotation:
         self._is_active = memoryview(bytearray(evs.count))
         self.renew(active_count)
 
-    def renew(self, active_count: int | None) -> None:
+    def renew(self, active_count: int | None) -> python[None]:
         """Other EVs: of each plane's as many usable ones as are to be active, those that are active already first."""
         planes = self._evs.planes
         self._divide(planes, self._evs.count)
@@ -86,14 +88,14 @@ class Rotation:
         self._widest = max(self.size[plane] for plane in range(planes))
         self.changed()
 
-    def _divide(self, planes: int, evs: int) -> None:
+    def _divide(self, planes: int, evs: int) -> may_raise[None]:
         """Make the columns, parts of one: each memoryview takes half a kilobyte."""
-        columns = column(4 * planes + evs)
+        columns: i64s = column(4 * planes + evs)
         self.count, self.size = columns[:planes], columns[planes : 2 * planes]
         self._taken, self._open = columns[2 * planes : 3 * planes], columns[3 * planes : 4 * planes]
         self.active = columns[4 * planes :]
 
-    def _drawn(self, indexes: Sequence[int]) -> list[int]:
+    def _drawn(self, indexes: Sequence[int]) -> python[list[int]]:
         """These indexes in a random order."""
         order = column(len(indexes))
         for place, index in enumerate(indexes):
@@ -101,7 +103,7 @@ class Rotation:
         self._draws.shuffle(order, 0, len(indexes))
         return [order[place] for place in range(len(indexes))]
 
-    def use(self, plane: int, indexes: Sequence[int]) -> None:
+    def use(self, plane: int, indexes: Sequence[int]) -> python[None]:
         """These EVs are the active ones of a plane. `changed` follows."""
         for index in self.active_of(plane):
             self._is_active[index] = 0
@@ -110,7 +112,7 @@ class Rotation:
             self._is_active[index] = 1
         self.count[plane] = self._taken[plane] = len(indexes)
 
-    def active_of(self, plane: int) -> list[int]:
+    def active_of(self, plane: int) -> python[list[int]]:
         """The active EVs of a plane."""
         first = self._evs.first[plane]
         return [self.active[place] for place in range(first, first + self.count[plane])]
@@ -266,7 +268,7 @@ class Rotation:
         if self._trace is not None or self._wanted[_SKIP]:
             self._report_passed(index)
 
-    def _report_passed(self, index: int) -> None:
+    def _report_passed(self, index: int) -> with_gil[None]:
         """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)

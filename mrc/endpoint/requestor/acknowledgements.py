@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What SACKs and ACKs say about what was sent: arrivals, round trips, retransmissions that were not needed."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.config import Capability
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sack_reading import Sack
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState
+from mrc.wire.compiled import readonly, unsigned, with_gil
 from mrc.wire.rows import TIMESTAMP_UNIT_NS
+
+if TYPE_CHECKING:
+    from mrc.endpoint.congestion.base import CongestionController
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.parts.rtt import RttEstimator
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.requestor.loss import LossDetector
+    from mrc.endpoint.requestor.sent import SentPackets
+    from mrc.endpoint.tracing import QpTrace
 
 _ACKED, _LOST = int(PsnState.ACKED), int(PsnState.LOST)
 _UNIT, _STAMP_MASK = TIMESTAMP_UNIT_NS, 0xFFFF
@@ -19,19 +32,19 @@ _NONE = -1
 class Acknowledgements:
     """Applies acknowledgements to the record of what was sent. `service_time`: reflected timestamps are moved by it."""
 
-    __slots__ = (
-        "_arrived",
-        "_controller",
-        "_counters",
-        "_loss",
-        "_paths",
-        "_removed",
-        "_rtt",
-        "_sampled",
-        "_sent",
-        "_service_time",
-        "_trace",
-    )
+    _sent: SentPackets
+    _rtt: RttEstimator
+    _loss: LossDetector
+    _counters: Counters
+    _controller: CongestionController
+    _paths: PathSet
+    _trace: readonly[QpTrace | None]
+    _service_time: bool
+    _arrived: int
+    _removed: int
+    _sampled: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
         self._sent = sending.sent
@@ -54,7 +67,8 @@ class Acknowledgements:
         self._arrived = self._removed = 0
         acked = self._up_to(sack.cack, now)
         # Below una a PSN's slot may be another's by now.
-        una, psn, bits = self._sent.una, sack.base, sack.bitmap
+        bits: unsigned = sack.bitmap
+        una, psn = self._sent.una, sack.base
         if psn < una:
             bits = bits >> (una - psn) if una - psn < _WORD else 0
             psn = una
@@ -148,7 +162,7 @@ class Acknowledgements:
         if ev_index != _NONE:
             self._paths.on_spurious(ev_index, psn)
 
-    def _trace_spurious(self, psn: int, ev_index: int, sent_again: bool) -> None:
+    def _trace_spurious(self, psn: int, ev_index: int, sent_again: bool) -> with_gil[None]:
         assert self._trace is not None
         self._trace.spurious_loss(psn, ev_index, sent_again)
 

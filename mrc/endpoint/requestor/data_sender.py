@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Which packet of data leaves next, and on which EV: what was lost, oldest first, then new data in post order."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.requests import RequestMaker
 from mrc.endpoint.requestor.sending_parts import SendingParts
+from mrc.wire.compiled import readonly, with_gil
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.parts.heaps import Heap
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.requestor.send_queue import SendQueue
+    from mrc.endpoint.requestor.sent import SentPackets
+    from mrc.endpoint.tracing import QpTrace
 
 _NONE = -1
 
@@ -14,7 +26,15 @@ _NONE = -1
 class DataSender:
     """One QP's. `resend` is a heap of PSNs that were lost; one acknowledged meanwhile is passed over."""
 
-    __slots__ = ("_counters", "_paths", "_queue", "_requests", "_sent", "_trace", "resend")
+    _sent: SentPackets
+    _trace: readonly[QpTrace | None]
+    _queue: SendQueue
+    _requests: RequestMaker
+    _paths: PathSet
+    _counters: Counters
+    resend: Heap
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, sending: SendingParts, requests: RequestMaker) -> None:
         self._sent = sending.sent
@@ -66,7 +86,7 @@ class DataSender:
             self._trace_sent_again(psn, ev)
         return size
 
-    def _trace_sent_again(self, psn: int, ev: int) -> None:
+    def _trace_sent_again(self, psn: int, ev: int) -> with_gil[None]:
         if self._trace is not None:
             self._trace.sent_again([psn], [ev], [int(self._sent.times_sent[psn & self._sent.mask])])
 

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What comes back to a requestor, SACKs, ACKs, NACKs and NAKs, and its timers, which run while nothing does."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, Capability
@@ -17,9 +21,21 @@ from mrc.endpoint.requestor.send_room import SendRoom
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
+from mrc.wire.compiled import public, readonly, with_gil
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
+
+if TYPE_CHECKING:
+    from mrc.endpoint.congestion.base import CongestionController
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.parts.rtt import RttEstimator
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.requestor.loss import LossDetector
+    from mrc.endpoint.requestor.retries import RetryBudget
+    from mrc.endpoint.requestor.send_queue import SendQueue
+    from mrc.endpoint.requestor.sent import SentPackets
+    from mrc.endpoint.tracing import QpTrace
 
 _OUTSTANDING, _ACKED = int(PsnState.OUTSTANDING), int(PsnState.ACKED)
 _MPR_UNIT = MPR_UNIT
@@ -28,7 +44,7 @@ _MARKED, _ALWAYS_SKIP = 1, 2
 # What finds a loss, and its name in a trace.
 BY_HOLE, BY_PATH_TIMER, BY_ACK_TIMEOUT = 0, 1, 2
 _BY_HOLE, _BY_PATH_TIMER, _BY_ACK_TIMEOUT = BY_HOLE, BY_PATH_TIMER, BY_ACK_TIMEOUT
-_TRIGGERS = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT)
+_TRIGGERS: tuple[str, ...] = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT)
 
 
 class Feedback:
@@ -38,33 +54,33 @@ class Feedback:
     the QP's.
     """
 
-    __slots__ = (
-        "_acknowledgements",
-        "_controller",
-        "_counters",
-        "_dynamic_mpr",
-        "_fail",
-        "_follows_shrink",
-        "_loss",
-        "_lost",
-        "_lost_bytes",
-        "_mpr",
-        "_nacks",
-        "_paths",
-        "_probes",
-        "_qpn",
-        "_queue",
-        "_resend",
-        "_retries",
-        "_room",
-        "_rtt",
-        "_sack",
-        "_send_window",
-        "_sent",
-        "_tail_least",
-        "_told_at",
-        "_trace",
-    )
+    _sent: SentPackets
+    _rtt: RttEstimator
+    _loss: LossDetector
+    _acknowledgements: Acknowledgements
+    _nacks: NackHandler
+    _retries: RetryBudget
+    _controller: CongestionController
+    _counters: Counters
+    _sack: Sack
+    _paths: PathSet
+    _probes: Probes
+    _room: SendRoom
+    _resend: Heap
+    _lost: Heap
+    _queue: SendQueue
+    _trace: readonly[QpTrace | None]
+    _fail: public[Callable[[WorkStatus, str, int], None]]
+    _qpn: int
+    _mpr: int
+    _send_window: int
+    _lost_bytes: int
+    _tail_least: int
+    _told_at: int
+    _dynamic_mpr: bool
+    _follows_shrink: bool
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -147,7 +163,7 @@ class Feedback:
         else:
             self._counters.ack_for_unsent_psn += 1
 
-    def _refused(self, psn: int, syndrome: int) -> None:
+    def _refused(self, psn: int, syndrome: int) -> with_gil[None]:
         status = NAK_STATUS[syndrome]
         why = f"the peer refused PSN {psn & PSN_BITS_MASK}: {status.name.lower()}"
         if self._queue.has_immediate(self._queue.holding(psn)):
@@ -210,7 +226,7 @@ class Feedback:
         if self._trace is not None:
             self._trace_feedback(now)
 
-    def _trace_feedback(self, now: int) -> None:
+    def _trace_feedback(self, now: int) -> with_gil[None]:
         assert self._trace is not None
         self._trace.on_feedback(self._counters, self._sent, self._rtt, self._controller, now)
 
@@ -249,7 +265,7 @@ class Feedback:
         if self._trace is not None:
             self._trace_lost(transmission, trigger)
 
-    def _trace_lost(self, transmission: int, trigger: int) -> None:
+    def _trace_lost(self, transmission: int, trigger: int) -> with_gil[None]:
         assert self._trace is not None
         psn, ev, sent_at = self._sent.transmitted(transmission)
         self._trace.lost((psn,), (ev,), (sent_at,), _TRIGGERS[trigger])
@@ -311,7 +327,7 @@ class Feedback:
         if not self._retries.wait_on(now, self._loss.heard_since(self._retries.since)):
             self._fell_silent()
 
-    def _fell_silent(self) -> None:
+    def _fell_silent(self) -> with_gil[None]:
         psn = self._sent.una
         why = f"the peer, which had PSN {psn & PSN_BITS_MASK} and did not acknowledge it, has answered no probe since"
         self._fail(WorkStatus.RETRY_EXCEEDED, why, psn)
@@ -334,10 +350,10 @@ class Feedback:
         # EVs that this turned bad may be probed at once.
         self._probes.probe_paths(now, self._loss.path_timer())
 
-    def _trace_timeout(self, psn: int) -> None:
+    def _trace_timeout(self, psn: int) -> with_gil[None]:
         assert self._trace is not None
         self._trace.local_ack_timeout(psn, self._retries.spent(psn))
 
-    def _give_up(self, psn: int) -> None:
+    def _give_up(self, psn: int) -> with_gil[None]:
         """The retries of this PSN are spent."""
         self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, "a local ACK timeout"), psn)

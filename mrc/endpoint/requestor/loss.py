@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """When a transmission is lost (behaviour.md, Loss): by a hole, or by its path timer. NACKs report losses directly."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from mrc.endpoint.config import LossConfig
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rtt import RttEstimator
 from mrc.endpoint.requestor.sent import SentPackets
+from mrc.wire.compiled import public
 
 _NEVER = _NONE = -1
 _FOREVER = FOREVER
@@ -23,26 +25,26 @@ _STOPPED_NS = STOPPED_NS
 class LossDetector:
     """Derives lost transmissions from what was acknowledged. Works in order of transmission, not of PSN."""
 
-    __slots__ = (
-        "_guard_divisor",
-        "_guard_max_rtts",
-        "_guard_packets",
-        "_guard_scale",
-        "_guard_settles_at",
-        "_heard_at",
-        "_least_timer",
-        "_local_ack_timeout",
-        "_probed_at",
-        "_probed_stop",
-        "_resumed_at",
-        "_rtt",
-        "_sent",
-        "_stopped_until",
-        "_timer_at",
-        "_timer_at_first",
-        "_walk",
-        "latest_acked",
-    )
+    _sent: SentPackets
+    _rtt: RttEstimator
+    latest_acked: public[int]
+    _guard_packets: int
+    _guard_divisor: int
+    _guard_max_rtts: int
+    _guard_scale: int
+    _guard_settles_at: int
+    _least_timer: int
+    _timer_at_first: int
+    _local_ack_timeout: int
+    _timer_at: int
+    _walk: int
+    _probed_stop: int
+    _probed_at: int
+    _heard_at: int
+    _resumed_at: int
+    _stopped_until: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, sent: SentPackets, rtt: RttEstimator, config: LossConfig, local_ack_timeout_ns: int) -> None:
         self._sent = sent

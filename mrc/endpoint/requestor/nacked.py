@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What a requestor does about each kind of NACK (wire.md section 7), and the PSNs that wait because of one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.parts.heaps import Heap
@@ -12,10 +15,21 @@ from mrc.endpoint.requestor.sack_reading import OLDEST_PSNS
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire import octets
+from mrc.wire.compiled import const_u8s, public, python, readonly, with_gil
 from mrc.wire.names import NackReason
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX, fields_at
+
+if TYPE_CHECKING:
+    from mrc.endpoint.congestion.base import CongestionController
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.parts.rtt import RttEstimator
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.requestor.loss import LossDetector
+    from mrc.endpoint.requestor.retries import RetryBudget
+    from mrc.endpoint.requestor.sent import SentPackets
+    from mrc.endpoint.tracing import QpTrace
 
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
@@ -51,14 +65,14 @@ TRIM_REASONS = frozenset({NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP})
 PATH_REASONS = frozenset({NackReason.TRIMMED})
 # By the byte that is the reason.
 _UNKNOWN = int(NackResponse.UNKNOWN)
-_RESPONSE_TO = memoryview(bytes(RESPONSES.get(value, NackResponse.UNKNOWN) for value in range(256)))
-_IS_TRIM = memoryview(bytes(value in TRIM_REASONS for value in range(256)))
-_IS_OF_PATH = memoryview(bytes(value in PATH_REASONS for value in range(256)))
+_RESPONSE_TO: const_u8s = memoryview(bytes(RESPONSES.get(value, NackResponse.UNKNOWN) for value in range(256)))
+_IS_TRIM: const_u8s = memoryview(bytes(value in TRIM_REASONS for value in range(256)))
+_IS_OF_PATH: const_u8s = memoryview(bytes(value in PATH_REASONS for value in range(256)))
 _RESEND, _WAIT_FOR_WINDOW = int(NackResponse.RESEND), int(NackResponse.WAIT_FOR_WINDOW)
 _FAIL = int(NackResponse.FAIL)
 
 
-def _name_of(reason: int) -> str:
+def _name_of(reason: int) -> python[str]:
     """What a reason is called; `UNKNOWN_0x0C` where the table does not have it."""
     return NackReason(reason).name if reason in RESPONSES else f"UNKNOWN_0x{reason:02X}"
 
@@ -66,25 +80,25 @@ def _name_of(reason: int) -> str:
 class NackHandler:
     """Takes NACKs: their PSNs are lost, and sent again at once (`resend` takes them), later, or never (`fail`)."""
 
-    __slots__ = (
-        "_controller",
-        "_counters",
-        "_fail",
-        "_fails_on_unknown",
-        "_loss",
-        "_most_wait",
-        "_oldest",
-        "_oldest_since",
-        "_paths",
-        "_resend",
-        "_retries",
-        "_rtt",
-        "_sent",
-        "_trace",
-        "_waiting",
-        "_waiting_for_window",
-        "_window",
-    )
+    _sent: SentPackets
+    _rtt: RttEstimator
+    _loss: LossDetector
+    _retries: RetryBudget
+    _counters: Counters
+    _controller: CongestionController
+    _paths: PathSet
+    _resend: Heap
+    _waiting: Heap
+    _waiting_for_window: Heap
+    _trace: readonly[QpTrace | None]
+    _fail: public[Callable[[WorkStatus, str, int], None]]
+    _fails_on_unknown: bool
+    _most_wait: int
+    _oldest: int
+    _oldest_since: int
+    _window: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
         self._most_wait = qp.config.local_ack_timeout_ns
@@ -148,16 +162,16 @@ class NackHandler:
             return response
         return _FAIL if self._fails_on_unknown else _RESEND
 
-    def _trace_nack(self, psn: int, reason: int, entropy: int, rtx: bool) -> None:
+    def _trace_nack(self, psn: int, reason: int, entropy: int, rtx: bool) -> with_gil[None]:
         assert self._trace is not None
         self._trace.nack_received(psn, _name_of(reason), entropy, rtx)
 
-    def _fail_at(self, psn: int) -> None:
+    def _fail_at(self, psn: int) -> with_gil[None]:
         """The peer says that it cannot take this PSN, ever."""
         why = f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}"
         self._fail(WorkStatus.REMOTE_OPERATION_ERROR, why, psn)
 
-    def _give_up(self, psn: int, reason: int) -> None:
+    def _give_up(self, psn: int, reason: int) -> with_gil[None]:
         """The retries of this PSN are spent."""
         why = self._retries.exceeded(psn, f"NACK {_name_of(reason)}")
         self._fail(WorkStatus.RETRY_EXCEEDED, why, psn)
@@ -203,7 +217,7 @@ class NackHandler:
         else:
             self._wait(psn, now)
 
-    def _trace_lost(self, transmission: int, reason: int) -> None:
+    def _trace_lost(self, transmission: int, reason: int) -> with_gil[None]:
         assert self._trace is not None
         trigger = f"nack:{_name_of(reason)}"
         psn, ev, sent_at = self._sent.transmitted(transmission)

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Reliability probes a requestor sends: one to find a lost tail, others to bring bad EVs back (wire.md section 8)."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, readonly, with_gil
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.rows import HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, fields_at, header_at
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.tracing import QpTrace
 
 _TAIL = _NONE = -1
 _LEAST_REMEMBERED, _REMEMBERED = 4, 1024
@@ -34,29 +43,29 @@ class Probes:
     Probes are counted: id and place follow from the number. Those from `_unsent` to `_next` wait to be sent.
     """
 
-    __slots__ = (
-        "_cells",
-        "_counters",
-        "_hastened",
-        "_longest_held",
-        "_longest_interval",
-        "_next",
-        "_path_probing",
-        "_paths",
-        "_peer_qpn",
-        "_places",
-        "_qpn",
-        "_tail_at",
-        "_tail_from",
-        "_tail_interval",
-        "_trace",
-        "_traffic_class",
-        "_unsent",
-        "asked_at",
-        "tail_armed",
-        "tail_guessed",
-        "waiting",
-    )
+    _trace: readonly[QpTrace | None]
+    _counters: Counters
+    _paths: PathSet
+    _path_probing: readonly[PathProbing]
+    _cells: pointer
+    _places: int
+    _longest_interval: int
+    _longest_held: int
+    _next: int
+    _peer_qpn: int
+    _qpn: int
+    _tail_at: int
+    _tail_from: int
+    _tail_interval: int
+    _unsent: int
+    _traffic_class: int
+    _hastened: bool
+    asked_at: int
+    tail_armed: bool
+    tail_guessed: bool
+    waiting: bool
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, waits_at_most_ns: int) -> None:
         """`waits_at_most_ns`: how long the peer may be silent."""
@@ -168,8 +177,9 @@ class Probes:
 
     def _remember_more(self) -> None:
         """Twice as many places."""
-        old, room = self._cells, self._places + 1
-        cells = octets.words(2 * room * _COLUMNS)
+        old: pointer = self._cells
+        room = self._places + 1
+        cells: pointer = octets.words(2 * room * _COLUMNS)
         number = max(0, self._next - room)
         while number < self._next:
             source, at = (number & self._places) * _COLUMNS, (number & 2 * room - 1) * _COLUMNS
@@ -217,7 +227,7 @@ class Probes:
         if self._trace is not None:
             self._trace_sent(probe_id, index, target)
 
-    def _trace_sent(self, probe_id: int, index: int, target: int) -> None:
+    def _trace_sent(self, probe_id: int, index: int, target: int) -> with_gil[None]:
         if self._trace is not None:
             self._trace.probe_sent(probe_id, index, tail=target == _TAIL)
 
@@ -240,6 +250,6 @@ class Probes:
         self._path_probing.on_answer(self._cells[at + _TARGET], probe_id, m, now)
         return _NONE
 
-    def _trace_answered(self, probe_id: int, m: int, target: int) -> None:
+    def _trace_answered(self, probe_id: int, m: int, target: int) -> with_gil[None]:
         if self._trace is not None:
             self._trace.probe_answered(probe_id, m, tail=target == _TAIL)

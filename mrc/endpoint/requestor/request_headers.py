@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The headers of requests, from the BTH on, written into the rows of a batch (wire.md sections 3 and 4).
 
 Posted writes are cut into packets here. Nothing of a packet is kept: to be sent again it is written anew.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
+from mrc.wire.compiled import const_u8s, python
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.rows import (
     BTH_AT,
@@ -38,7 +40,7 @@ _SOLICITED, _IMMEDIATE_BITS = SOLICITED, SOLICITED - 1
 (_FLAGS_AT,) = fields_at("bth", "se")
 
 
-def _opcodes() -> memoryview:
+def _opcodes() -> python[memoryview]:
     """[begins its message | ends it | with immediate] to the opcode; an immediate counts only where a message ends."""
     table = bytearray([Op.WRITE_MIDDLE] * 8)
     table[_STARTS] = table[_STARTS | _IMMEDIATE] = Op.WRITE_FIRST
@@ -47,13 +49,20 @@ def _opcodes() -> memoryview:
     return memoryview(table)
 
 
-_OPCODES = _opcodes()
+_OPCODES: const_u8s = _opcodes()
 
 
 class RequestHeaders:
     """Of one QP. A packet is named by the place of its message in `queue` and its position among its packets."""
 
-    __slots__ = ("_least", "_path_mtu", "_peer_qpn", "_queue", "_se", "_ts")
+    _queue: SendQueue
+    _path_mtu: int
+    _peer_qpn: int
+    _ts: bool
+    _se: int
+    _least: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, queue: SendQueue, *, peer_qpn: int, path_mtu: int, timestamps: bool, se: int) -> None:
         """`se` is the bit of a solicited event in its byte."""

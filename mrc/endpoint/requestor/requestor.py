@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The requestor: turns posted work into packets and acknowledgements into completions (behaviour.md, Requestor)."""
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mrc.endpoint.requestor.send_room import SendRoom
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.endpoint.work import WriteRequest
+from mrc.wire.compiled import python, readonly
 from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -36,24 +38,24 @@ class Requestor:
     ends.
     """
 
-    __slots__ = (
-        "_completions",
-        "_controller",
-        "_most",
-        "_nacks",
-        "_probes",
-        "_requests",
-        "_retries",
-        "_room",
-        "_sender",
-        "_tail_least_ns",
-        "feedback",
-        "loss",
-        "packet_bytes",
-        "queue",
-        "rtt",
-        "sent",
-    )
+    _completions: CompletionRing
+    _controller: CongestionController
+    _nacks: readonly[NackHandler]
+    _probes: readonly[Probes]
+    _requests: readonly[RequestMaker]
+    _retries: readonly[RetryBudget]
+    _room: readonly[SendRoom]
+    _sender: readonly[DataSender]
+    feedback: Feedback
+    loss: LossDetector
+    queue: SendQueue
+    rtt: RttEstimator
+    sent: SentPackets
+    _most: int
+    _tail_least_ns: int
+    packet_bytes: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -114,25 +116,25 @@ class Requestor:
 
     # ------------------------------------------------------------------ work in
 
-    def post(self, request: WriteRequest) -> None:
+    def post(self, request: WriteRequest) -> python[None]:
         """Queue a write. It completes in post order. Raises CallerError for an immediate the peer never grants."""
         if not self.queue.next_msn:
             self.sent.make_rings(self._most)
             self._requests.make_ring()
         self.queue.post(request)
 
-    def prepare(self, room: int) -> None:
+    def prepare(self, room: int) -> python[None]:
         """Have places for `room` writes, a power of two, that are posted without the interpreter (`queue.post_at`)."""
         self.sent.make_rings(self._most)
         self._requests.make_ring()
         self.queue.reserve(room)
 
-    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> python[None]:
         """Complete everything with errors: the message of `failed_psn`, or else the oldest, with `status`."""
         self.queue.flush(self.queue.holding(failed_psn), status)
         self.abandon()
 
-    def abandon(self) -> None:
+    def abandon(self) -> python[None]:
         """Forget all work and give the window back."""
         self._controller.on_removed(self.sent.settle_all())
         self.queue.clear()

@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Where requests leave: each packet of posted writes into a row of a batch, the first time and again."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.request_headers import RequestHeaders
 from mrc.endpoint.requestor.sending_parts import SendingParts
+from mrc.wire.compiled import i64s, python
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.rows import EXTENSION_AT, PSN_FLAGS_AT, REQUEST_LENGTH, REQUEST_TS_LENGTH, RTX
 from mrc.wire.transmit_batch import TransmitBatch
 
+if TYPE_CHECKING:
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.requestor.send_queue import SendQueue
+    from mrc.endpoint.requestor.sent import SentPackets
+
 _ICRC, _PSN_FLAGS_AT, _RTX_BIT = ICRC_LENGTH, PSN_FLAGS_AT, RTX >> 24
 
 
-def full_packet_bytes(config: QpConfig) -> int:
+def full_packet_bytes(config: QpConfig) -> python[int]:
     """Nominal size of a full packet (UDP length + 40; nscc.md calls it `mtu`)."""
     extension = REQUEST_TS_LENGTH if config.timestamps else REQUEST_LENGTH
     return EXTENSION_AT + extension + config.path_mtu + ICRC_LENGTH
@@ -24,17 +34,17 @@ def full_packet_bytes(config: QpConfig) -> int:
 class RequestMaker:
     """Writes packets of the messages in `queue`, each on an EV drawn before, and records that they leave."""
 
-    __slots__ = (
-        "_again_class",
-        "_counters",
-        "_first_class",
-        "_headers",
-        "_msns",
-        "_path_mtu",
-        "_paths",
-        "_queue",
-        "_sent",
-    )
+    _sent: SentPackets
+    _queue: SendQueue
+    _paths: PathSet
+    _counters: Counters
+    _headers: RequestHeaders
+    _first_class: int
+    _again_class: int
+    _path_mtu: int
+    _msns: i64s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
         self._sent = sending.sent
@@ -53,7 +63,7 @@ class RequestMaker:
         )
         self.make_ring()
 
-    def make_ring(self) -> None:
+    def make_ring(self) -> python[None]:
         """A ring as large as that of `sent`, while nothing has been sent."""
         # By PSN the number of its message.
         self._msns = column(self._sent.mask + 1)

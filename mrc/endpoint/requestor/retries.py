@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The local ACK timeout and the retry budget: what gives up at last (behaviour.md, Retry budget)."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rtt import MOST_TIMEOUTS, RttEstimator
 from mrc.endpoint.requestor.sent import SentPackets
+from mrc.wire.compiled import python
 from mrc.wire.rows import PSN_BITS_MASK
 
 _NO_DEADLINE, _FOREVER = FOREVER, int(EXPONENTIAL_RETRIES_FOREVER)
@@ -27,23 +29,23 @@ class RetryBudget:
     stop of this endpoint itself uses up one interval at most.
     """
 
-    __slots__ = (
-        "_deadline",
-        "_doublings",
-        "_drawn",
-        "_exponential",
-        "_linear",
-        "_most_timeouts",
-        "_per_qp",
-        "_psn",
-        "_rtt",
-        "_sent",
-        "_timeout_ns",
-        "_timeouts",
-        "since",
-        "waited",
-        "waits_at_most",
-    )
+    _sent: SentPackets
+    _rtt: RttEstimator
+    _linear: int
+    _exponential: int
+    _timeout_ns: int
+    _most_timeouts: int
+    _per_qp: bool
+    since: int
+    waited: int
+    waits_at_most: int
+    _drawn: int
+    _doublings: int
+    _psn: int
+    _timeouts: int
+    _deadline: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, config: QpConfig, sent: SentPackets, rtt: RttEstimator) -> None:
         self._sent = sent
@@ -123,7 +125,7 @@ class RetryBudget:
             and (self.waited < self.waits_at_most or self.waits_at_most == _LONGEST)
         )
 
-    def exceeded(self, psn: int, drawn_by: str) -> str:
+    def exceeded(self, psn: int, drawn_by: str) -> python[str]:
         """What to say when the budget of this PSN is gone. `drawn_by`: what would have taken one more."""
         return (
             f"retry counter exceeded: no acknowledgement of PSN {psn & PSN_BITS_MASK} "

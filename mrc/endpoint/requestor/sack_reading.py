@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """A SACK as a requestor reads it."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from mrc.endpoint.congestion.base import PENALTY_UNKNOWN
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.requestor.sent import PsnState, SentPackets
 from mrc.wire import octets
+from mrc.wire.compiled import public, unsigned
 from mrc.wire.psn import PSN_MASK, unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR, fields_at
@@ -36,21 +38,21 @@ class Sack:
     of CC_STATE mean nothing here: `tx_timestamp` is 0, `penalty` PENALTY_UNKNOWN (MRC-SACK-28).
     """
 
-    __slots__ = (
-        "base",
-        "bitmap",
-        "cack",
-        "entropy",
-        "mark",
-        "mpr",
-        "news",
-        "penalty",
-        "probe_id",
-        "restore",
-        "rtx",
-        "trigger",
-        "tx_timestamp",
-    )
+    cack: public[int]
+    base: public[int]
+    trigger: public[int]
+    mark: public[int]
+    probe_id: public[int]
+    entropy: public[int]
+    tx_timestamp: public[int]
+    mpr: public[int]
+    penalty: public[int]
+    bitmap: public[unsigned]
+    rtx: public[bool]
+    news: public[bool]
+    restore: public[bool]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         """Nothing read yet."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Work in post order: the writes not wholly sent, those not wholly acknowledged, and the numbers they go under."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.parts.numbers import column, signed
 from mrc.endpoint.work import SOLICITED, WriteRequest
 from mrc.errors import CallerError
+from mrc.wire.compiled import i64s, may_raise, public, python
 
 _LEAST_ROOM = 16
 # What is known of each message, by place.
@@ -44,31 +46,31 @@ class SendQueue:
     At most `max_wimm` writes with immediate are on their way at once (behaviour.md, Write-with-immediate).
     """
 
-    __slots__ = (
-        "_columns",
-        "_completions",
-        "_kept",
-        "_mask",
-        "_max_wimm",
-        "_path_mtu",
-        "_requests",
-        "address",
-        "first_psn",
-        "immediate",
-        "immediates_out",
-        "last_psn",
-        "length",
-        "next_msn",
-        "next_rqmsn",
-        "oldest",
-        "packets",
-        "remote_va",
-        "rkey",
-        "rqmsn",
-        "sent_packets",
-        "unsent",
-        "wr_ids",
-    )
+    _completions: CompletionRing
+    _requests: list[WriteRequest | None]
+    _columns: i64s
+    _kept: int
+    _mask: int
+    _max_wimm: int
+    _path_mtu: int
+    immediates_out: int
+    next_msn: int
+    next_rqmsn: int
+    oldest: int
+    unsent: int
+    wr_ids: public[i64s]
+    address: public[i64s]
+    first_psn: public[i64s]
+    immediate: public[i64s]
+    last_psn: public[i64s]
+    length: public[i64s]
+    packets: public[i64s]
+    remote_va: public[i64s]
+    rkey: public[i64s]
+    rqmsn: public[i64s]
+    sent_packets: public[i64s]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, config: QpConfig, completions: CompletionRing) -> None:
         self._completions = completions
@@ -79,14 +81,19 @@ class SendQueue:
         self.immediates_out = 0  # writes with immediate begun and not acknowledged
         # What was posted, by place, from message `_kept` on: it keeps the memory that is sent alive.
         self._kept = 0
-        self._requests: list[WriteRequest | None] = []
+        self._requests = []
         self._mask = -1
         self._columns = column(0)
         self._make_room(0)
 
-    def _make_room(self, room: int) -> None:
+    def _make_room(self, room: int) -> may_raise[None]:
         """Have places for so many messages, a power of two, or none before the first."""
-        requests, before, old = self._requests, self._mask, self._columns
+        columns: i64s
+        msn: int
+        number: int
+        before: int = self._mask
+        old: i64s = self._columns
+        requests = self._requests
         self._mask = room - 1
         self._requests = [None] * room
         # They are parts of one column: each memoryview takes half a kilobyte.
@@ -104,7 +111,7 @@ class SendQueue:
 
     # ------------------------------------------------------------------ work in
 
-    def post(self, request: WriteRequest) -> None:
+    def post(self, request: WriteRequest) -> may_raise[None]:
         """Raises CallerError for an immediate the peer never grants."""
         if request.immediate is not None and not self._max_wimm:
             raise CallerError("a write with immediate needs max_wimm of at least 1")
@@ -122,7 +129,7 @@ class SendQueue:
             NO_IMMEDIATE if request.immediate is None else request.immediate | (SOLICITED if request.solicited else 0),
         )
 
-    def reserve(self, room: int) -> None:
+    def reserve(self, room: int) -> may_raise[None]:
         """Have places for so many messages, a power of two, from now on: `post_at` makes none."""
         if len(self._requests) < room:
             self._make_room(room)
@@ -201,7 +208,7 @@ class SendQueue:
                 self.immediates_out -= 1
             self._completions.add(self.wr_ids[place], _SUCCESS, self.length[place], _WRITE, _NO_IMMEDIATE)
 
-    def holding(self, psn: int | None) -> int:
+    def holding(self, psn: int | None) -> python[int]:
         """The message one of whose packets went out as `psn`, or else the oldest; -1 without any."""
         for msn in self.unfinished():
             first = self.first_psn[msn & self._mask]
@@ -209,19 +216,19 @@ class SendQueue:
                 return msn
         return self.oldest if self.oldest < self.next_msn else _NONE
 
-    def has_immediate(self, msn: int) -> bool:
+    def has_immediate(self, msn: int) -> python[bool]:
         """Whether an unfinished message is a write with immediate; False for -1."""
         return msn != _NONE and self.immediate[msn & self._mask] != _NO_IMMEDIATE
 
-    def unfinished(self) -> Iterator[int]:
+    def unfinished(self) -> python[Iterator[int]]:
         """The MSNs of all messages not wholly acknowledged, oldest first."""
         return iter(range(self.oldest, self.next_msn))
 
-    def request(self, msn: int) -> WriteRequest | None:
+    def request(self, msn: int) -> python[WriteRequest | None]:
         """What was posted as this message, None when it is done with."""
         return self._requests[msn & self._mask] if self.oldest <= msn < self.next_msn else None
 
-    def release(self) -> None:
+    def release(self) -> python[None]:
         """Let go of the memory of messages that are done with."""
         # Of what was posted without a request there is nothing to let go of.
         self._kept = max(self._kept, self.oldest - len(self._requests))
@@ -229,13 +236,13 @@ class SendQueue:
             self._requests[self._kept & self._mask] = None
             self._kept += 1
 
-    def flush(self, failed: int, status: WorkStatus) -> None:
+    def flush(self, failed: int, status: WorkStatus) -> python[None]:
         """Complete all messages with errors: `failed` with this status, the others FLUSHED."""
         for msn in self.unfinished():
             outcome = status if msn == failed else WorkStatus.FLUSHED
             self._completions.add(self.wr_ids[msn & self._mask], outcome, 0, _WRITE, _NO_IMMEDIATE)
 
-    def clear(self) -> None:
+    def clear(self) -> python[None]:
         """Forget all messages."""
         self.oldest = self.unsent = self.next_msn
         self.release()

@@ -1,18 +1,35 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Whether data may leave now: what the peer, the congestion window, the paths and our own records have room for."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.data_sender import DataSender
 from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.requestor.sending_parts import SendingParts
 
+if TYPE_CHECKING:
+    from mrc.endpoint.congestion.base import CongestionController
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.requestor.send_queue import SendQueue
+    from mrc.endpoint.requestor.sent import SentPackets
+
 
 class SendRoom:
     """One requestor's. `most` is how many PSNs our own records reach beyond the oldest unacknowledged one."""
 
-    __slots__ = ("_controller", "_most", "_nacks", "_paths", "_queue", "_sender", "_sent")
+    _sent: SentPackets
+    _queue: SendQueue
+    _sender: DataSender
+    _nacks: NackHandler
+    _paths: PathSet
+    _controller: CongestionController
+    _most: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, sending: SendingParts, sender: DataSender, nacks: NackHandler, most: int) -> None:
         self._sent = sending.sent

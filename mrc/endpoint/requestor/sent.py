@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What the requestor remembers of what it sent.
 
 Two groups of rings. By PSN: the state of each sequence number. By transmission: each time a PSN went out, in
@@ -12,6 +13,7 @@ from enum import IntEnum
 
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
+from mrc.wire.compiled import i64s, may_raise, pointer, public, python, u8s
 
 
 class PsnState(IntEnum):
@@ -29,7 +31,7 @@ _OUTSTANDING, _LOST = int(PsnState.OUTSTANDING), int(PsnState.LOST)
 _LEAST_RING, _PSN_RINGS = 16, 8
 
 
-def _ring_size(at_least: int) -> int:
+def _ring_size(at_least: int) -> python[int]:
     return max(_LEAST_RING, 1 << (at_least - 1).bit_length())
 
 
@@ -41,32 +43,32 @@ class SentPackets:
     `next_transmission` the next to be made.
     """
 
-    __slots__ = (
-        "_most_log",
-        "blamed",
-        "by_timer",
-        "due_at",
-        "head",
-        "log_ev",
-        "log_mask",
-        "log_outstanding",
-        "log_psn",
-        "log_sent_at",
-        "log_size",
-        "lost_ev",
-        "mask",
-        "next_psn",
-        "next_transmission",
-        "outstanding",
-        "psn",
-        "retries",
-        "right_edge",
-        "state",
-        "times_sent",
-        "transmission",
-        "una",
-        "waits",
-    )
+    una: public[int]
+    next_psn: public[int]
+    right_edge: public[int]
+    head: public[int]
+    next_transmission: public[int]
+    outstanding: public[int]
+    mask: int
+    log_mask: int
+    state: u8s
+    by_timer: u8s
+    psn: i64s
+    times_sent: i64s
+    transmission: i64s
+    retries: i64s
+    waits: i64s
+    due_at: i64s
+    lost_ev: i64s
+    blamed: i64s
+    _most_log: int
+    log_psn: pointer
+    log_sent_at: pointer
+    log_size: pointer
+    log_ev: pointer
+    log_outstanding: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, window: int, first_psn: int) -> None:
         self.una = self.next_psn = self.right_edge = first_psn
@@ -75,7 +77,7 @@ class SentPackets:
         self._make_log(_LEAST_RING)
         self.make_rings(window)
 
-    def make_rings(self, window: int) -> None:
+    def make_rings(self, window: int) -> python[None]:
         """Rings for another window, while nothing has been sent: a QP that never sends is to cost no memory."""
         self._make_psn_rings(_ring_size(window))
         # Each PSN may go out several times before the oldest transmission is settled. The log grows when they do.
@@ -83,10 +85,12 @@ class SentPackets:
         self._free_log()
         self._make_log(self.mask + 1)
 
-    def _make_psn_rings(self, size: int) -> None:
+    def _make_psn_rings(self, size: int) -> may_raise[None]:
+        slot: int
         self.mask = size - 1
         # They are parts of one column: each memoryview takes half a kilobyte.
-        rings, flags = column(_PSN_RINGS * size), memoryview(bytearray(2 * size))
+        rings: i64s = column(_PSN_RINGS * size)
+        flags: u8s = memoryview(bytearray(2 * size))
         self.psn, self.times_sent, self.transmission = rings[:size], rings[size : 2 * size], rings[2 * size : 3 * size]
         # The retries it drew, how often a NACK made it wait, the EV of the transmission last taken for lost,
         # and the transmission last found lost by a hole or timer (-1: none, or it proved spurious).
@@ -118,13 +122,11 @@ class SentPackets:
         self._free_log()
 
     def _grow_log(self) -> None:
-        psn, sent_at, size, ev, outstanding = (
-            self.log_psn,
-            self.log_sent_at,
-            self.log_size,
-            self.log_ev,
-            self.log_outstanding,
-        )
+        psn: pointer = self.log_psn
+        sent_at: pointer = self.log_sent_at
+        size: pointer = self.log_size
+        ev: pointer = self.log_ev
+        outstanding: pointer = self.log_outstanding
         mask = self.log_mask
         self._make_log(2 * (mask + 1))
         # What is settled may be asked for too.
@@ -203,9 +205,9 @@ class SentPackets:
         self.outstanding -= 1
         return self.log_size[entry]
 
-    def transmitted(self, transmission: int) -> tuple[int, int, int]:
+    def transmitted(self, transmission: int) -> may_raise[tuple[int, int, int]]:
         """PSN, index of the EV and time of a transmission of late."""
-        entry = transmission & self.log_mask
+        entry: int = transmission & self.log_mask
         return self.log_psn[entry], self.log_ev[entry], self.log_sent_at[entry]
 
     def bytes_outstanding(self) -> int:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """When a transport ACK may wait: a SACK that goes at once says as much (behaviour.md, Transport ACK)."""
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ _FOREVER = FOREVER
 class AckDelay:
     """An ACK may be left to a later one for `delay_ns`, counted from the first that was; 0: it never waits."""
 
-    __slots__ = ("_delay_ns", "due_at")
+    _delay_ns: int
+    due_at: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, delay_ns: int) -> None:
         self._delay_ns = delay_ns

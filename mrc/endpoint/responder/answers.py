@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What SACKs and NACKs have in common: what caused them, the timestamp they reflect, how they wait and are framed."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from __future__ import annotations
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp_parts import QpParts
 from mrc.wire import octets
+from mrc.wire.compiled import pointer, public, python, unsigned
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT, fields_at
@@ -26,7 +28,7 @@ _LEAST_PENDING, _MAX_PENDING = 8, 1024
 _COLUMNS = 10
 
 
-def dcids(qp: QpParts) -> tuple[int, int]:
+def dcids(qp: QpParts) -> python[tuple[int, int]]:
     """spdcid and dpdcid of a QP's SACKs and NACKs, as QPNs whose low 16 bits they are (wire.md section 6)."""
     own = qp.qpn, qp.peer.qpn
     return own[::-1] if qp.wire.dcids_of_data else own
@@ -40,18 +42,18 @@ class Answer:
     the packet is held is not added to it. There are few of these: what waits is kept as numbers.
     """
 
-    __slots__ = (
-        "arrived_at",
-        "entropy",
-        "highest",
-        "marked",
-        "probe_id",
-        "psn",
-        "reason",
-        "rtx",
-        "tx_timestamp",
-        "unit_ns",
-    )
+    psn: public[int]
+    highest: public[int]
+    probe_id: public[int]
+    arrived_at: public[int]
+    unit_ns: public[int]
+    entropy: public[int]
+    tx_timestamp: public[int]
+    reason: public[int]
+    marked: public[bool]
+    rtx: public[bool]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.psn = self.highest = 0
@@ -83,7 +85,11 @@ class Answer:
 class Reflector:
     """Reads what answers reflect. `units_ns` are the units of a timestamp by its tsr, 0 where they are of no use."""
 
-    __slots__ = ("_low_half_in_port", "_unit_0_ns", "_unit_1_ns")
+    _low_half_in_port: bool
+    _unit_0_ns: int
+    _unit_1_ns: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, wire: WireProfile, units_ns: tuple[int, int]) -> None:
         self._low_half_in_port = wire.ev_low_half_in_source_port
@@ -116,7 +122,12 @@ class Reflector:
 class PendingAnswers:
     """Answers that wait to be sent, `count` of them, bounded: under a flood the oldest give way."""
 
-    __slots__ = ("_cells", "_first", "_room", "count")
+    count: int
+    _first: int
+    _room: int
+    _cells: pointer
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.count = self._first = 0
@@ -127,8 +138,8 @@ class PendingAnswers:
         octets.free_words(self._cells)
 
     def _grow(self) -> None:
-        old = self._cells
-        cells = octets.words(2 * _COLUMNS * self._room)
+        old: pointer = self._cells
+        cells: pointer = octets.words(2 * _COLUMNS * self._room)
         for number in range(self.count):
             for column in range(_COLUMNS):
                 cells[number * _COLUMNS + column] = old[self._place(number) + column]
@@ -182,14 +193,18 @@ class PendingAnswers:
 class ControlPackets:
     """Begins the packets that answer those of one peer: `paths` are the ways they go, `traffic_class` their class."""
 
-    __slots__ = ("_paths", "_peer_qpn", "_traffic_class")
+    _paths: PathSet
+    _peer_qpn: int
+    _traffic_class: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, paths: PathSet, peer_qpn: int, traffic_class: int) -> None:
         self._paths = paths
         self._peer_qpn = peer_qpn
         self._traffic_class = traffic_class
 
-    def open(self, batch: TransmitBatch, index: int, opcode: int, psn_word: int, length: int) -> int:
+    def open(self, batch: TransmitBatch, index: int, opcode: int, psn_word: unsigned, length: int) -> int:
         """Append a packet on this EV with `length` bytes of headers behind the BTH, which are all it has. Returns where
         in `batch.flat` it begins."""
         row = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS + length)

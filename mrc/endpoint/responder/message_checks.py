@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Whether the packets of a message agree with each other (behaviour.md, Responder: "contradicts").
 
 Packets come in any order. Each has its message's length, and with its VA where the message lies: DMALen, and VA less
@@ -14,11 +15,13 @@ from mrc.endpoint.parts.tables import Table
 from mrc.endpoint.refusals import Refusal, Verdict
 from mrc.endpoint.responder.opcode_terms import ENDS, STARTS
 from mrc.endpoint.responder.received import ring_size
+from mrc.wire.compiled import const_u8s, i64s, python
 
 # A packet that arrived, in one number: psn(46) msn(16) starts(1) ends(1).
 _PSN_SHIFT, _MSN_SHIFT, _MSN_MASK, _STARTS_SHIFT, _ENDS_BIT = 18, 2, 0xFFFF, 1, 1
 _NOBODY = -1 << 62
-_STARTS, _ENDS = STARTS, ENDS
+_STARTS: const_u8s = STARTS
+_ENDS: const_u8s = ENDS
 _RIGHT, _WRONG_NEIGHBOUR = int(Verdict.RIGHT), int(Verdict.WRONG_NEIGHBOUR)
 _OTHER_DMALEN, _OTHER_VA, _OTHER_PSN = int(Verdict.OTHER_DMALEN), int(Verdict.OTHER_VA), int(Verdict.OTHER_PSN)
 # What follows the MSN in a row of the messages that are on their way.
@@ -35,7 +38,13 @@ class MessageChecks:
     of a request that is refused.
     """
 
-    __slots__ = ("_mask", "_path_mtu", "_refusal", "_tags", "open")
+    _mask: int
+    _path_mtu: int
+    _tags: i64s
+    _refusal: Refusal
+    open: Table
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, span: int, first_psn: int, path_mtu: int, refusal: Refusal) -> None:
         self._path_mtu = path_mtu
@@ -45,13 +54,13 @@ class MessageChecks:
         # Before the first PSN every message has ended.
         self._tags[first_psn - 1 & self._mask] = first_psn - 1 << _PSN_SHIFT | _ENDS_BIT
 
-    def _make_ring(self, size: int) -> None:
+    def _make_ring(self, size: int) -> python[None]:
         self._mask = size - 1
         self._tags = memoryview(bytearray(8 * size)).cast("q")
         for slot in range(size):
             self._tags[slot] = _NOBODY
 
-    def make_room(self, span: int) -> None:
+    def make_room(self, span: int) -> python[None]:
         """Be ready for a larger window. The ring never shrinks."""
         size = ring_size(span + 1)
         if size > self._mask + 1:

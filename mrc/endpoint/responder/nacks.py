@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Where NACKs are made (wire.md section 7)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers, dcids
 from mrc.wire import octets
+from mrc.wire.compiled import with_gil
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.rows import PSN_BITS_MASK, RTX, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.tracing import QpTrace
 
 _NACK, _BYTES = int(Op.NACK), HEADER_LENGTHS["neth"]
 _PSN_MASK, _RTX = PSN_BITS_MASK, RTX
@@ -24,19 +33,19 @@ _NO_PORT = -1
 class NackMaker:
     """Turns refusals into NACKs."""
 
-    __slots__ = (
-        "_answer",
-        "_cc_type",
-        "_counters",
-        "_dpdcid",
-        "_last_port",
-        "_packets",
-        "_paths",
-        "_planes",
-        "_spdcid",
-        "_trace",
-        "pending",
-    )
+    _spdcid: int
+    _dpdcid: int
+    _cc_type: int
+    _last_port: int
+    _planes: int
+    _trace: QpTrace | None
+    _answer: Answer
+    _counters: Counters
+    _packets: ControlPackets
+    _paths: PathSet
+    pending: PendingAnswers
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, packets: ControlPackets) -> None:
         self._trace = qp.trace
@@ -90,8 +99,8 @@ class NackMaker:
         if self._trace is not None:
             self._trace_sent()
 
-    def _trace_sent(self) -> None:
-        answer = self._answer
+    def _trace_sent(self) -> with_gil[None]:
+        answer: Answer = self._answer
         if self._trace is not None:
             psn = answer.psn & PSN_BITS_MASK
             self._trace.nack_sent(psn, NackReason(answer.reason).name, answer.entropy, answer.rtx)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What a node can hold of what its peers send, shared among the QPs that receive (behaviour.md, Responder; all C).
 
 Two signals of the protocol bound it. The window of a dynamic MPR keeps all peers together below what the receive
@@ -14,7 +15,7 @@ from mrc.endpoint.responder.receive_window import MAX_MPR
 
 MAX_PENALTY = 127
 _MAX_MPR, _MAX_PENALTY = MAX_MPR, MAX_PENALTY
-_UNBOUNDED = -1
+_MPR_UNIT, _UNBOUNDED = MPR_UNIT, -1
 # What follows the QPN in a row of those that receive: when the last request came, ns.
 _LAST = 1
 _COLUMNS = 2
@@ -26,7 +27,16 @@ class ReceiveBudget:
     `penalty`: the rcv_cwnd_pen of every SACK sent now, 0..127.
     """
 
-    __slots__ = ("_active_ns", "_backlog", "_capacity", "_look_at", "_most", "_receiving", "penalty", "units")
+    _active_ns: int
+    _backlog: int
+    _capacity: int
+    _look_at: int
+    _most: int
+    _receiving: Table
+    penalty: int
+    units: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, config: ReceivingConfig) -> None:
         self._most = _UNBOUNDED if config.most_packets is None else config.most_packets
@@ -90,4 +100,4 @@ class ReceiveBudget:
     def _units(self, qps: int) -> int:
         if self._capacity == _UNBOUNDED:
             return _MAX_MPR
-        return min(_MAX_MPR, max(1, self._capacity // (MPR_UNIT * max(1, qps))))
+        return min(_MAX_MPR, max(1, self._capacity // (_MPR_UNIT * max(1, qps))))

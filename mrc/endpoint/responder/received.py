@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What the responder remembers of what it received: one bit a PSN, in a ring."""
 
 from __future__ import annotations
+
+from mrc.wire.compiled import public, python, u8s, unsigned
 
 _BITS = 64
 _LEAST_RING = 256
@@ -14,7 +17,15 @@ class ReceivedPsns:
     `completed` how many messages have wholly arrived. Every step costs what it touches, never what the window holds.
     """
 
-    __slots__ = ("_arrived", "_ends", "_mask", "completed", "epsn", "held", "highest")
+    _arrived: u8s
+    _ends: u8s
+    _mask: int
+    epsn: public[int]
+    highest: int
+    held: int
+    completed: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, span: int, first_psn: int) -> None:
         size = ring_size(span)
@@ -30,7 +41,7 @@ class ReceivedPsns:
     def cack_psn(self) -> int:
         return self.epsn - 1
 
-    def make_room(self, span: int) -> None:
+    def make_room(self, span: int) -> python[None]:
         """Be ready for PSNs up to epsn + span - 1. The ring never shrinks."""
         size = ring_size(span)
         if size <= self._mask + 1:
@@ -82,9 +93,9 @@ class ReceivedPsns:
             edge += 1
         self.epsn = edge
 
-    def bitmap(self, base: int) -> int:
+    def bitmap(self, base: int) -> unsigned:
         """The 64-bit map of arrivals from `base` (epsn or above) on, least significant bit first."""
-        found = 0
+        found: unsigned = 0
         if not self.held:
             return found
         count = self.highest + 1 - base
@@ -96,6 +107,6 @@ class ReceivedPsns:
         return found
 
 
-def ring_size(span: int) -> int:
+def ring_size(span: int) -> python[int]:
     """Places of a ring that holds `span` PSNs."""
     return max(_LEAST_RING, 1 << (span - 1).bit_length())

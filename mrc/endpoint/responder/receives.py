@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Posted receives, and the writes with immediate that consume them in RQMSN order (behaviour.md, Responder)."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from mrc.endpoint.parts.heaps import Heap
 from mrc.endpoint.parts.numbers import column, signed
 from mrc.endpoint.parts.tables import Table
 from mrc.endpoint.refusals import Refusal, Verdict
+from mrc.wire.compiled import i64s, public, python
 
 # The RQMSN of a request without immediate.
 _NO_IMMEDIATE = NO_IMMEDIATE
@@ -33,21 +35,21 @@ class Receives:
     and not delivered, and no PSN from it on is acknowledged (MRC-IMM-07).
     """
 
-    __slots__ = (
-        "_completions",
-        "_first",
-        "_mask",
-        "_stash",
-        "_waiting",
-        "_wr_ids",
-        "delivered",
-        "max_in_flight",
-        "may_wait",
-        "posted",
-        "refusal",
-        "stashed",
-        "stop",
-    )
+    _completions: CompletionRing
+    _wr_ids: i64s
+    _first: int
+    _mask: int
+    _stash: Table
+    _waiting: Heap
+    refusal: Refusal
+    posted: int
+    stashed: int
+    delivered: public[int]
+    max_in_flight: public[int]
+    stop: public[int]
+    may_wait: public[bool]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, completions: CompletionRing) -> None:
         self._completions = completions
@@ -68,22 +70,22 @@ class Receives:
         self.stop = _FOREVER
         self.refusal = Refusal()
 
-    def post(self, wr_id: int) -> None:
+    def post(self, wr_id: int) -> python[None]:
         if self.posted > self._mask:
             self._grow()
         self._completions.expect()
         self._wr_ids[self._first + self.posted & self._mask] = signed(wr_id)
         self.posted += 1
 
-    def _grow(self) -> None:
+    def _grow(self) -> python[None]:
         self._make_room(2 * self.posted)
 
-    def reserve(self, room: int) -> None:
+    def reserve(self, room: int) -> python[None]:
         """Have places for so many receives, a power of two, from now on: `post_at` makes none."""
         if self._mask < room - 1:
             self._make_room(room)
 
-    def _make_room(self, room: int) -> None:
+    def _make_room(self, room: int) -> python[None]:
         wr_ids = column(room)
         for place in range(self.posted):
             wr_ids[place] = self._wr_ids[self._first + place & self._mask]
@@ -172,14 +174,14 @@ class Receives:
         self.posted -= 1
         return wr_id
 
-    def forget(self) -> None:
+    def forget(self) -> python[None]:
         """Nothing waits any more."""
         self._waiting.clear()
         self._stash.clear()
         self.stashed = 0
         self.stop = _FOREVER
 
-    def flush(self) -> None:
+    def flush(self) -> python[None]:
         """The QP is over: complete every posted receive with an error, and forget what waits."""
         self.forget()
         while self.posted:

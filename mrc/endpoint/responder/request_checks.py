@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What a request may do: its length, its R_Key and its range, checked before anything is written."""
 
 from __future__ import annotations
@@ -6,9 +7,11 @@ from __future__ import annotations
 from mrc.endpoint.memory import ADDRESS, LENGTH, VA, VA_LIMIT, MemoryTable
 from mrc.endpoint.refusals import Refusal, Verdict
 from mrc.endpoint.responder.opcode_terms import ENDS, STARTS
+from mrc.wire.compiled import const_u8s, unsigned
 
-_STARTS, _ENDS = STARTS, ENDS
-_VA_LIMIT = VA_LIMIT
+_STARTS: const_u8s = STARTS
+_ENDS: const_u8s = ENDS
+_VA_LIMIT: unsigned = VA_LIMIT
 _VA, _LENGTH, _ADDRESS = VA, LENGTH, ADDRESS
 _RIGHT, _WRONG_LENGTH = int(Verdict.RIGHT), int(Verdict.WRONG_LENGTH)
 _NO_ADDRESS, _NO_REGION = int(Verdict.NO_ADDRESS), int(Verdict.NO_REGION)
@@ -19,7 +22,12 @@ class RequestChecks:
     """What a peer may write on one QP. The checks give back verdicts; `refusal` receives the request that one
     refuses. `address` is where the payload goes of the request that `check_range` found right last."""
 
-    __slots__ = ("_memory", "_path_mtu", "_refusal", "address")
+    _memory: MemoryTable
+    _refusal: Refusal
+    _path_mtu: int
+    address: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, memory: MemoryTable, path_mtu: int, refusal: Refusal) -> None:
         self._memory = memory
@@ -40,7 +48,7 @@ class RequestChecks:
             right = dmalen > (mtu if starts else 2 * mtu) and size == mtu
         return _RIGHT if right else self._refusal.of(_WRONG_LENGTH, psn, size, dmalen)
 
-    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
+    def check_range(self, psn: int, opcode: int, va: unsigned, rkey: int, dmalen: int) -> int:
         """Whether a request with payload may be written at `va`. The whole of its message has to lie in the region."""
         if va >= _VA_LIMIT:
             return self._refusal.of(_NO_ADDRESS, psn, 0, 0)

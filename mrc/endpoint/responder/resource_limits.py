@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Which new packets there is room for: NO_BITMAP, NO_PKT_BUFFER, NO_RESOURCE (wire.md section 7)."""
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ _NO_BITMAP, _NO_PKT_BUFFER, _NO_RESOURCE = (
 class ResourceLimits:
     """The limits of a ResponderConfig. The packet that closes the hole is let through whatever they say."""
 
-    __slots__ = ("_held", "_span", "_stashed")
+    _held: int
+    _span: int
+    _stashed: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, config: ResponderConfig) -> None:
         limits = (config.max_span, config.max_held_packets, config.max_stashed_immediates)

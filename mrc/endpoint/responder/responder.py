@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The responder: tracks PSNs, places payload, answers (behaviour.md, Responder)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkStatus
@@ -28,6 +30,7 @@ from mrc.endpoint.responder.sacks import SackMaker
 from mrc.endpoint.traffic_class import CE
 from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
+from mrc.wire.compiled import const_u8s, python, readonly, unsigned, with_gil
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
 from mrc.wire.psn import PSN_HALF
@@ -48,6 +51,11 @@ from mrc.wire.rows import (
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
+if TYPE_CHECKING:
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.paths.path_set import PathSet
+    from mrc.endpoint.tracing import QpTrace
+
 # Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
 _ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], header_at("aeth")
 _SYNDROME, _MSN_MASK = masks_in("aeth", "syndrome msn")
@@ -66,8 +74,9 @@ _IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _TRAFFIC_CLASS_SHIFT, _CE = UDP_AT, IC
 _ASKS_FOR_SACK = ACKREQ | RTX
 _PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
 _PSN_HALF = PSN_HALF
-_VA_LIMIT = VA_LIMIT
-_ENDS, _IMMEDIATE = ENDS, IMMEDIATE
+_VA_LIMIT: unsigned = VA_LIMIT
+_ENDS: const_u8s = ENDS
+_IMMEDIATE: const_u8s = IMMEDIATE
 _PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
 _TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
 _NO_PROBE, _NO_IMMEDIATE, _RIGHT, _SOLICITED = NO_PROBE, NO_IMMEDIATE, int(Verdict.RIGHT), SOLICITED
@@ -78,42 +87,42 @@ _NOT_REFUSED = -1
 class Responder:
     """One QP's receiving half. `fail(status, detail)` is called when a request ends the QP."""
 
-    __slots__ = (
-        "_ack_delay",
-        "_ack_due",
-        "_again",
-        "_answer",
-        "_answers_trims",
-        "_beyond",
-        "_budget",
-        "_checks",
-        "_counters",
-        "_fail",
-        "_gave_notice",
-        "_limits",
-        "_messages",
-        "_nacks_beyond",
-        "_nak_due",
-        "_noted_at",
-        "_notice_is_old",
-        "_packets",
-        "_paths",
-        "_qpn",
-        "_receive_due",
-        "_receive_wait_ns",
-        "_receives",
-        "_reflector",
-        "_refused_psn",
-        "_refused_syndrome",
-        "_se",
-        "_trace",
-        "_trimmed",
-        "nacks",
-        "probes_rate",
-        "received",
-        "sacks",
-        "window",
-    )
+    _fail: Callable[[WorkStatus, str], None]
+    _se: int
+    _trace: readonly[QpTrace | None]
+    _ack_due: bool
+    _answers_trims: bool
+    _gave_notice: bool
+    _nacks_beyond: bool
+    _nak_due: bool
+    _notice_is_old: bool
+    _ack_delay: AckDelay
+    _answer: Answer
+    _budget: ReceiveBudget
+    _again: RateLimit
+    _beyond: RateLimit
+    _trimmed: RateLimit
+    _checks: RequestChecks
+    _counters: Counters
+    _limits: ResourceLimits
+    _messages: readonly[MessageChecks]
+    _noted_at: int
+    _qpn: int
+    _receive_due: int
+    _receive_wait_ns: int
+    _refused_psn: int
+    _refused_syndrome: int
+    _packets: ControlPackets
+    _paths: PathSet
+    _receives: Receives
+    _reflector: Reflector
+    nacks: NackMaker
+    probes_rate: RateLimit
+    received: ReceivedPsns
+    sacks: SackMaker
+    window: ReceiveWindow
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -165,7 +174,7 @@ class Responder:
         # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.
         self._refused_psn, self._refused_syndrome = _NOT_REFUSED, 0
 
-    def set_mpr(self, units: int) -> None:
+    def set_mpr(self, units: int) -> python[None]:
         """Grant the peer `units` x 128 PSNs from now on. Raises CallerError as ReceiveWindow.resize."""
         self.window.resize(units)
         self.received.make_room(self.window.largest_span)
@@ -240,9 +249,10 @@ class Responder:
             payload += _IMMDT_BYTES
         pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
         size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
-        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + _DMALEN)
+        va: unsigned = octets.u64(batch.flat, reth)
+        dmalen = octets.u32(batch.flat, reth + _DMALEN)
         # What no region can have is refused below: it has only to be a number here.
-        start = va if va < _VA_LIMIT else _VA_LIMIT
+        start: unsigned = va if va < _VA_LIMIT else _VA_LIMIT
         rqmsn = octets.u16(batch.flat, base + _RQMSN_AT) if _IMMEDIATE[opcode] else _NO_IMMEDIATE
         immediates = rqmsn != _NO_IMMEDIATE or self._receives.stashed > 0
         verdict = self._checks.check_length(psn, opcode, size, dmalen)
@@ -293,7 +303,7 @@ class Responder:
             self._receive_due = now + self._receive_wait_ns
             self._counters.waited_for_receive += 1
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> with_gil[None]:
         """The request just looked at ends the QP. What came before it keeps its answers; they go before the NAK
         (MRC-RESP-20)."""
         refusal = self._receives.refusal
@@ -406,7 +416,7 @@ class Responder:
             self._trace_answers(now)
         return batch.count - start
 
-    def _trace_answers(self, now: int) -> None:
+    def _trace_answers(self, now: int) -> with_gil[None]:
         if self._trace is not None:
             self._trace.on_answers(self._counters, self.received, now)
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Where SACKs are made: what triggers one, what it says, and which way it goes (behaviour.md, Responder)."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers, dcids
@@ -10,10 +13,15 @@ from mrc.endpoint.responder.receive_window import ReceiveWindow
 from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.errors import CallerError
 from mrc.wire import octets
+from mrc.wire.compiled import public, python
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.psn import PSN_MASK
 from mrc.wire.rows import RTX, SETH_M_SHIFT, SETH_PR, fields_at, lowest_bit, masks_in
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from mrc.endpoint.counters import Counters
+    from mrc.endpoint.paths.path_set import PathSet
 
 _MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
 _RESTORE_CWND, _PENALTY, _RCVD_MASK = masks_in("cc_state", "restore_cwnd rcv_cwnd_pen rcvd_bytes")
@@ -34,23 +42,23 @@ _STAMP_AT, _OOO_AT, _RCVD_AT = fields_at("cc_state", "tx_timestamp reserved rest
 class SackMaker:
     """Collects triggers and turns them into SACKs."""
 
-    __slots__ = (
-        "_answer",
-        "_budget",
-        "_bytes_since",
-        "_counters",
-        "_dpdcid",
-        "_packets",
-        "_paths",
-        "_penalty",
-        "_received",
-        "_restore_word",
-        "_spdcid",
-        "_threshold",
-        "_window",
-        "pending",
-        "received_bytes",
-    )
+    _spdcid: int
+    _dpdcid: int
+    _penalty: int
+    _restore_word: int
+    _threshold: int
+    _bytes_since: int
+    _answer: Answer
+    _budget: ReceiveBudget
+    _packets: ControlPackets
+    _paths: PathSet
+    _received: ReceivedPsns
+    _window: ReceiveWindow
+    _counters: Counters
+    pending: PendingAnswers
+    received_bytes: public[int]
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -78,7 +86,7 @@ class SackMaker:
         # Running total of new untrimmed packets, UDP length + 40 each.
         self.received_bytes = 0
 
-    def set_penalty(self, penalty: int, restore: bool) -> None:
+    def set_penalty(self, penalty: int, restore: bool) -> python[None]:
         """What every SACK says from now on as rcv_cwnd_pen, at least, and restore_cwnd. Raises CallerError beyond
         0..127."""
         if not 0 <= penalty <= MAX_PENALTY:

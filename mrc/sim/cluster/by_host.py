@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled into its callers (docs/contributing/compiled.md)
 """Endpoints by number, for code that has no interpreter: as mrc.endpoint.by_handle, for a whole endpoint.
 
-Interpreted these functions run; compiled modules call those of by_host.pxd by the same names, where a handle is the
-address. A handle keeps nothing alive: who has them keeps the endpoints.
+Interpreted these functions run; into compiled modules they are copied, where a handle is the address. A handle keeps
+nothing alive: who has them keeps the endpoints.
 """
 
 from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
+from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
@@ -64,10 +66,8 @@ def touched_slot(handle: int, place: int) -> int:
 
 def epsn(handle: int, slot: int) -> int:
     """The PSN that the QP in a slot expects; -1 where it cannot receive."""
-    qp = _endpoints[handle].qps.qp(slot)
-    return -1 if qp is None or qp.responder is None else qp.responder.received.epsn
+    return by_handle.epsn(_endpoints[handle].qps.handle(slot))
 
 
 def bytes_placed(handle: int, slot: int) -> int:
-    qp = _endpoints[handle].qps.qp(slot)
-    return 0 if qp is None else qp.counters.bytes_placed
+    return by_handle.bytes_placed(_endpoints[handle].qps.handle(slot))

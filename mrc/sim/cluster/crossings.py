@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Packets on their way from one shard of a cluster to others (mrc.sim.cluster.sharding).
 
 They are put here while shards compute apart, and taken when all have come to the same time.
@@ -13,6 +14,7 @@ from mrc.sim.cluster.columns import octets as octet_column
 from mrc.sim.cluster.event_wheel import EventWheel
 from mrc.sim.cluster.packet_pool import NEXT, ROOM, WIDTH, PacketPool
 from mrc.wire import octets
+from mrc.wire.compiled import i32s, i64s, may_raise, u8s, with_gil
 
 _LEAST_ROOM = 1 << 8
 # To give up the interpreter's lock for fewer packets costs more than it brings.
@@ -23,18 +25,18 @@ _NEXT, _WIDTH, _ROOM, _FOREVER = NEXT, WIDTH, ROOM, FOREVER
 class Crossings:
     """`used` packets of one shard, with the times at which they arrive, in a list for each of the others."""
 
-    __slots__ = (
-        "_cells",
-        "_destination_count",
-        "_destinations",
-        "_first_at",
-        "_firsts",
-        "_headers",
-        "_lasts",
-        "_room",
-        "_times",
-        "used",
-    )
+    _headers: u8s
+    _cells: i32s
+    _firsts: i32s
+    _lasts: i32s
+    _destinations: i32s
+    _times: i64s
+    _room: int
+    _destination_count: int
+    _first_at: int
+    used: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, shards: int) -> None:
         self._room = _LEAST_ROOM
@@ -47,7 +49,7 @@ class Crossings:
         self._first_at = FOREVER
         self.used = 0
 
-    def shards(self) -> list[int]:
+    def shards(self) -> may_raise[list[int]]:
         """The shards that there are packets for."""
         return [self._destinations[place] for place in range(self._destination_count)]
 
@@ -77,12 +79,12 @@ class Crossings:
             self._first_at = at
         pool.give(packet)
 
-    def take(self, shard: int, pool: PacketPool, wheel: EventWheel) -> None:
+    def take(self, shard: int, pool: PacketPool, wheel: EventWheel) -> may_raise[None]:
         """All packets for a shard are its own from now on, in the order in which they were put here."""
         if self.used < _MANY:
             self._take(shard, pool, wheel)
             return
-        state = interpreter.let_go()
+        state: int = interpreter.let_go()
         self._take(shard, pool, wheel)
         interpreter.take_back(state)
 
@@ -105,7 +107,7 @@ class Crossings:
             self._firsts[self._destinations[place]] = 0
         self._destination_count = 0
 
-    def _grow(self) -> None:
+    def _grow(self) -> with_gil[None]:
         room = 2 * self._room
         headers, cells, times = octet_column(room * ROOM), short_numbers(room * WIDTH), numbers(room)
         headers[: self._room * ROOM] = self._headers

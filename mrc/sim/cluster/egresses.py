@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 # cython: overflowcheck=False
 # The numbers that chance is drawn from wrap at 2**64, in a build with checks too.
 """The egress queue before each direction of a shard's cables: columns of numbers, no object for any of them.
@@ -59,6 +60,7 @@ from mrc.sim.cluster.packet_pool import (
 )
 from mrc.sim.cluster.setup import Topology
 from mrc.sim.cluster.sharding import Sharding
+from mrc.wire.compiled import i32s, i64s, u8s, unsigned, with_gil
 
 # What became of a packet that left the fabric, and where it is counted by way.
 SENT, LOST_WAY, CUT_WAY, LAST_SENT = range(4)
@@ -77,7 +79,10 @@ _BY_WAY, _LOST_WAY, _CUT_WAY, _NO_PORT = BY_WAY, LOST_WAY, CUT_WAY, NO_PORT
 _FREE, _NONE = FREE, -1
 _NS_BITS = 8_000_000_000
 _CE, _ECN_MASK = CE, ECN_MASK
-_MASK, _GAMMA, _FIRST_MIX, _SECOND_MIX = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_MASK: unsigned = (1 << 64) - 1
+_GAMMA: unsigned = 0x9E3779B97F4A7C15
+_FIRST_MIX: unsigned = 0xBF58476D1CE4E5B9
+_SECOND_MIX: unsigned = 0x94D049BB133111EB
 _CERTAIN = CERTAIN
 
 
@@ -91,41 +96,41 @@ class Egresses:
     shard go to `crossings`. `overlaps` counts packets that began before the one ahead of them was out: none may.
     """
 
-    __slots__ = (
-        "_alone",
-        "_cut_to",
-        "_delay",
-        "_ecn_high",
-        "_ecn_low",
-        "_first_between",
-        "_framing",
-        "_host_directions",
-        "_hosts_per_shard",
-        "_is_priority",
-        "_is_trimmable",
-        "_loss",
-        "_pool",
-        "_queue",
-        "_rate",
-        "_seed",
-        "_shard",
-        "_trim_at",
-        "_trimmed_class",
-        "_uplinks",
-        "_wheel",
-        "by_way",
-        "cells",
-        "crossings",
-        "cut",
-        "dropped",
-        "fates",
-        "lost",
-        "lost_between",
-        "marked",
-        "overlaps",
-        "waits_at_host",
-        "words",
-    )
+    _pool: PacketPool
+    _wheel: EventWheel
+    cells: i32s
+    fates: i32s
+    words: i64s
+    by_way: i64s
+    waits_at_host: u8s
+    _rate: i64s
+    _delay: i64s
+    _framing: i64s
+    _queue: i64s
+    _trim_at: i64s
+    _cut_to: i64s
+    _ecn_low: i64s
+    _ecn_high: i64s
+    _trimmed_class: i64s
+    _loss: i64s
+    _is_trimmable: u8s
+    _is_priority: u8s
+    _seed: unsigned
+    crossings: Crossings
+    lost_between: dict[int, int]
+    lost: int
+    dropped: int
+    cut: int
+    marked: int
+    overlaps: int
+    _alone: bool
+    _host_directions: int
+    _uplinks: int
+    _first_between: int
+    _hosts_per_shard: int
+    _shard: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -154,7 +159,7 @@ class Egresses:
         self._trimmed_class = directions.trimmed_class
         self._is_trimmable, self._is_priority = directions.is_trimmable, directions.is_priority
         self.fates = directions.fates
-        self.lost_between: dict[int, int] = {}
+        self.lost_between = {}
         self.by_way = numbers(BY_WAY * topology.planes * topology.uplinks)
         for way in range(topology.planes * topology.uplinks):
             self.by_way[way * BY_WAY + LAST_SENT] = -1
@@ -354,13 +359,13 @@ class Egresses:
         """Whether packets on this direction may be for another shard than the one they are from."""
         return direction >= self._first_between and not direction & 1
 
-    def _count_between(self, direction: int) -> None:
+    def _count_between(self, direction: int) -> with_gil[None]:
         self.lost_between[direction] = self.lost_between.get(direction, 0) + 1
 
-    def _draw(self, direction: int, number: int) -> int:
+    def _draw(self, direction: unsigned, number: unsigned) -> int:
         """A number below 2**32 that follows from the seed, the direction and `number` alone: the order in which they
         are drawn does not matter (SplitMix64)."""
-        mixed = self._seed + direction * _FIRST_MIX & _MASK
+        mixed: unsigned = self._seed + direction * _FIRST_MIX & _MASK
         mixed = (mixed ^ mixed >> 29) + number * _GAMMA & _MASK
         mixed = (mixed ^ mixed >> 30) * _FIRST_MIX & _MASK
         mixed = (mixed ^ mixed >> 27) * _SECOND_MIX & _MASK

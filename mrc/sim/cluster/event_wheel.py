@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What happens when: a place for each nanosecond of the near future, and in it the events of that time in order.
 
 An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,
@@ -17,6 +18,7 @@ from mrc.errors import CallerError
 from mrc.sim.cluster.columns import numbers, short_numbers
 from mrc.sim.cluster.packet_pool import LINK, NEXT, SIZE, WIDTH, PacketPool
 from mrc.wire import octets
+from mrc.wire.compiled import i32s, i64s, python
 
 ARRIVAL, FREE, HOST = 0, 1, 2
 LONGEST_SPAN = 1 << 24
@@ -31,23 +33,23 @@ _ROW = ROW
 class EventWheel:
     """Events up to `span` - 1 ns ahead; `count` of them wait. Nothing is rounded: times are whole ns."""
 
-    __slots__ = (
-        "_directions",
-        "_directions_known",
-        "_firsts",
-        "_heads",
-        "_in_order",
-        "_last_firsts",
-        "_mask",
-        "_next",
-        "_occupied",
-        "_pool",
-        "_tails",
-        "_words",
-        "count",
-        "position",
-        "span",
-    )
+    _pool: PacketPool
+    _next: i32s
+    _firsts: i32s
+    _last_firsts: i32s
+    _heads: i32s
+    _tails: i32s
+    _directions_known: i32s
+    _occupied: i64s
+    _mask: int
+    _words: int
+    _directions: int
+    _in_order: int
+    count: int
+    position: int
+    span: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, pool: PacketPool, directions: int, behind: memoryview, farthest_ns: int) -> None:
         """Events are scheduled up to `farthest_ns` ahead. `behind` has a place for the event behind each of as many
@@ -220,7 +222,7 @@ class EventWheel:
         if after != _NONE and after & 3 == _ARRIVAL:
             octets.fetch(self._pool.cells, (after >> 2) * _WIDTH)
 
-    def know(self, directions: memoryview) -> None:
+    def know(self, directions: memoryview) -> python[None]:
         """What is known of each direction is in this column."""
         self._directions_known = directions
 
@@ -228,7 +230,7 @@ class EventWheel:
         """Time is `at`, which is not after the next event."""
         self.position = at
 
-    def arrivals(self) -> list[int]:
+    def arrivals(self) -> python[list[int]]:
         """The packets that wait for their arrival."""
         found = []
         for slot in range(self.span):

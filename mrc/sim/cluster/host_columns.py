@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """What a machine knows of each host and each QP, in columns that all shards share. A host belongs to one of them."""
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.sim.cluster import by_host
 from mrc.sim.cluster.columns import numbers, octets, short_numbers
+from mrc.wire.compiled import i32s, i64s, u8s
 
 
 class HostColumns:
@@ -20,17 +22,17 @@ class HostColumns:
     By receiving QP: `boundary`, the PSN by which the next flow has arrived; `placed`, bytes.
     """
 
-    __slots__ = (
-        "boundary",
-        "first_qp",
-        "first_waiting",
-        "handles",
-        "last_waiting",
-        "looks_at",
-        "pending",
-        "placed",
-        "timer_at",
-    )
+    handles: i64s
+    timer_at: i64s
+    looks_at: i64s
+    first_qp: i64s
+    boundary: i64s
+    placed: i64s
+    first_waiting: i32s
+    last_waiting: i32s
+    pending: u8s
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, endpoints: Sequence[Datapath | None], qps: Sequence[int]) -> None:
         """By host its endpoint, or None, and how many QPs that has. Who calls keeps the endpoints."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Virtual time of a shard: events in their order, and what each does. It goes on without the interpreter.
 
 A packet that comes to its host waits until all events before that have happened, as do those that come in the same
@@ -38,6 +39,7 @@ from mrc.sim.fault import SimulationFault
 from mrc.sim.host import MOST_WAITING, PULL, REFILL_BELOW
 from mrc.sim.link import OUTER_BYTES
 from mrc.wire import octets
+from mrc.wire.compiled import i32s, i64s, may_raise, public, python, u8s, with_gil
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
@@ -54,7 +56,7 @@ _OUTER, _MOST_WAITING, _REFILL_BELOW, _PULL = OUTER_BYTES, MOST_WAITING, REFILL_
 (_SPORT_AT,) = fields_at("udp", "sport")
 
 
-def went_back(now: int, earlier: int) -> SimulationFault:
+def went_back(now: int, earlier: int) -> python[SimulationFault]:
     """What is wrong where something is to happen at an earlier time than it is."""
     return SimulationFault(f"time went back from {now} to {earlier} ns")
 
@@ -68,40 +70,40 @@ class Machine:
     `work`. What is known of each of its hosts is in HostColumns.
     """
 
-    __slots__ = (
-        "_egresses",
-        "_first_waiting",
-        "_handles",
-        "_host_pending",
-        "_hosts",
-        "_last_waiting",
-        "_lengths",
-        "_looks_at",
-        "_planes",
-        "_pool",
-        "_ports",
-        "_received",
-        "_received_classes",
-        "_received_headers",
-        "_timer_at",
-        "_timers",
-        "_transmitted",
-        "_uplinks",
-        "_ways",
-        "_wheel",
-        "_work",
-        "boundary",
-        "delivered",
-        "delivered_cut",
-        "events",
-        "first_qp",
-        "hops",
-        "now",
-        "placed",
-        "placed_bytes",
-        "sent",
-        "until",
-    )
+    _pool: PacketPool
+    _wheel: EventWheel
+    _egresses: Egresses
+    _ways: Ways
+    _work: Attendant
+    _hosts: range
+    _timers: Heap
+    _transmitted: TransmitBatch
+    _received: ReceivedBatch
+    _planes: int
+    _uplinks: int
+    _handles: i64s
+    _timer_at: i64s
+    _looks_at: i64s
+    _lengths: i64s
+    _ports: i64s
+    _received_classes: i64s
+    _first_waiting: i32s
+    _last_waiting: i32s
+    _host_pending: u8s
+    _received_headers: u8s
+    first_qp: i64s
+    boundary: i64s
+    placed: i64s
+    until: public[int]
+    now: int
+    events: int
+    hops: int
+    sent: int
+    delivered: int
+    delivered_cut: int
+    placed_bytes: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -136,9 +138,9 @@ class Machine:
 
     # ------------------------------------------------------------------ time
 
-    def run(self, most: int) -> None:
+    def run(self, most: int) -> may_raise[None]:
         """Let events happen up to and including time `until`, but no more than about `most` of them."""
-        state = interpreter.let_go()
+        state: int = interpreter.let_go()
         self._run(self.events + most)
         interpreter.take_back(state)
 
@@ -172,14 +174,14 @@ class Machine:
         """When something happens next, ns; FOREVER where nothing does."""
         return min(self._wheel.next_at(), self._timers.first())
 
-    def go_to(self, at: int) -> None:
+    def go_to(self, at: int) -> python[None]:
         """It is `at` now, which is not after `next_at`. Raises SimulationFault where it was later before."""
         if at < self.now:
             raise went_back(self.now, at)
         self.now = at
         self._wheel.advance(at)
 
-    def _went_back(self, at: int) -> None:
+    def _went_back(self, at: int) -> with_gil[None]:
         self._work.fail(went_back(self.now, at))
 
     # ------------------------------------------------------------------ packets
@@ -253,10 +255,10 @@ class Machine:
         if epsn >= self.boundary[qp]:
             self._report_arrived(qp, epsn)
 
-    def _report_arrived(self, qp: int, epsn: int) -> None:
+    def _report_arrived(self, qp: int, epsn: int) -> with_gil[None]:
         self.boundary[qp] = self._work.on_arrived(qp, epsn, self.now)
 
-    def _hand_over(self, host: int) -> None:
+    def _hand_over(self, host: int) -> with_gil[None]:
         self._work.hand_over(host, self.now)
 
     # ------------------------------------------------------------------ a host's NIC
@@ -338,15 +340,15 @@ class Machine:
             self._hand_over(host)
         self._pump(host)
 
-    def _look_after(self, host: int) -> None:
+    def _look_after(self, host: int) -> with_gil[None]:
         self._looks_at[host] = self._work.look_after(host, self.now)
 
-    def _look_after_later(self, host: int) -> None:
+    def _look_after_later(self, host: int) -> with_gil[None]:
         self._looks_at[host] = self._work.looks_at(host)
 
     # ------------------------------------------------------------------ what there is
 
-    def packets_in_hosts(self) -> int:
+    def packets_in_hosts(self) -> python[int]:
         """Packets that have come to their host and wait to be taken in."""
         count = 0
         for host in self._hosts:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """The packets under way: of each its headers as they were sent, and a row of numbers that the fabric goes by."""
 
 from __future__ import annotations
 
 from mrc.sim.cluster.columns import octets as octet_column
 from mrc.sim.cluster.columns import short_numbers
+from mrc.wire.compiled import i32s, u8s, with_gil
 
 # A packet's numbers: the one behind it in whatever it is in; bytes of the whole IP packet; the direction it is on;
 # plane and uplink; the host it is for; traffic class of the outer header; what else is known of it; how often its
@@ -25,7 +27,14 @@ class PacketPool:
     Packet p has `ROOM` bytes of `headers` from p * ROOM on, and `WIDTH` numbers of `cells` from p * WIDTH on.
     """
 
-    __slots__ = ("_first_free", "_fresh", "cells", "headers", "in_use", "room")
+    in_use: int
+    room: int
+    headers: u8s
+    cells: i32s
+    _first_free: int
+    _fresh: int
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -55,7 +64,7 @@ class PacketPool:
         self._first_free = packet
         self.in_use -= 1
 
-    def _grow(self) -> None:
+    def _grow(self) -> with_gil[None]:
         room = 2 * self.room
         headers, cells = octet_column(room * ROOM), short_numbers(room * WIDTH)
         headers[: self.room * ROOM] = self.headers

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
+# compiled (docs/contributing/compiled.md)
 """Which direction of which cable a packet leaves a switch by: worked out from numbers, there is no table.
 
 The EV spells the plane and the uplink, as in the lab (mrc.wire.usid): the source host's EV alone decides the way.
@@ -16,19 +17,19 @@ _ARRIVED = -1
 class Ways:
     """Directions of cables are numbered as in Topology: 2 * cable upwards, 2 * cable + 1 downwards."""
 
-    __slots__ = (
-        "_cores",
-        "_host_cables",
-        "_hosts_per_leaf",
-        "_leaf_cables",
-        "_leaves",
-        "_leaves_per_pod",
-        "_planes",
-        "_pods",
-        "_pool",
-        "_spines",
-        "_three_tiers",
-    )
+    _pool: PacketPool
+    _planes: int
+    _hosts_per_leaf: int
+    _leaves: int
+    _spines: int
+    _leaves_per_pod: int
+    _pods: int
+    _cores: int
+    _host_cables: int
+    _leaf_cables: int
+    _three_tiers: bool
+
+    __slots__ = tuple(__annotations__)
 
     def __init__(self, topology: Topology, pool: PacketPool) -> None:
         self._pool = pool

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What Cython is told of the compiled modules, read in their sources (docs/contributing/compiled.md).
+
+A module says in its second line that it is compiled. Here its annotations become a `.pxd`: the C types of its
+constants, attributes, arguments and locals. hatch_staged.py puts it beside the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+# The second line of a source: what compiled code has of it (mrc/core.py).
+COMPILED, C_BESIDE, INLINED = "# compiled (", "# compiled: C beside it (", "# compiled into its callers ("
+SCALARS = {"int": "long long", "bool": "bint", "float": "double", "unsigned": "unsigned long long"}
+POINTER = "long long *"
+_ITEMS = {"u8s": "unsigned char", "i32s": "int", "u32s": "unsigned int", "i64s": "long long"}
+_ITEMS |= {"u64s": "unsigned long long"}
+VIEWS = {name: f"{item}[::1]" for name, item in _ITEMS.items()}
+VIEWS |= {f"const_{name}": f"const {view}" for name, view in VIEWS.items()}
+ANY_BYTES = "bytes | bytearray | memoryview"
+OBJECTS = ("dict", "list", "set", "tuple")
+KINDS = ("python", "with_gil", "may_raise")
+_CONSTANT = re.compile(r"_[A-Z0-9][A-Z0-9_]*")
+# The same types as arguments of `cython.locals`.
+_LOCAL = {"long long": "cython.longlong", "unsigned long long": "cython.ulonglong", "bint": "cython.bint"}
+_LOCAL |= {"double": "cython.double", POINTER: "cython.p_longlong", "unsigned char[::1]": "cython.uchar[::1]"}
+_LOCAL |= {"long long[::1]": "cython.longlong[::1]"}
+
+
+class Unknown(Exception):
+    """A source says something that has no C. The text begins with where."""
+
+
+@dataclass
+class Module:
+    """A source that is compiled, or whose functions compiled code has in another form; `kind` is its second line."""
+
+    name: str
+    path: Path
+    kind: str
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, str(self.path))
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """Those that are compiled: they declare their attributes."""
+        if self.kind != COMPILED:
+            return {}
+        return {each.name: each for each in self.tree.body if isinstance(each, ast.ClassDef) and _is_compiled(each)}
+
+    @cached_property
+    def functions(self) -> dict[str, ast.FunctionDef]:
+        """Functions of the module that are C."""
+        found = [each for each in self.tree.body if isinstance(each, ast.FunctionDef)]
+        return {each.name: each for each in found if _kind(each) != "python"}
+
+    def wrong(self, at: ast.AST, why: str) -> Unknown:
+        return Unknown(f"{self.path}:{getattr(at, 'lineno', 0)}: {why}")
+
+
+def _is_compiled(declared: ast.ClassDef) -> bool:
+    """Exceptions, enumerations and records stay Python's: they declare no slots, or have decorators."""
+    if declared.decorator_list:
+        return False
+    bases = {ast.unparse(base) for base in declared.bases}
+    return "Subclassed" in bases or any(
+        isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__slots__" for each in declared.body
+    )
+
+
+def _kind(function: ast.FunctionDef) -> str:
+    """How it is called: one of KINDS, or "" for a C function that needs no interpreter."""
+    if function.decorator_list or re.fullmatch(r"__\w+__", function.name):
+        return "python"
+    found = marker(function.returns)
+    return found if found in KINDS else ""
+
+
+def marker(annotation: ast.expr | None) -> str:
+    if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name):
+        return annotation.value.id
+    return ""
+
+
+def inside(annotation: ast.expr | None, *markers: str) -> ast.expr | None:
+    return annotation.slice if isinstance(annotation, ast.Subscript) and marker(annotation) in markers else annotation
+
+
+class Declarations:
+    """The `.pxd` of the modules of a package, which lies in `root`. `marked` are their sources and second lines."""
+
+    def __init__(self, root: Path, marked: Iterable[tuple[Path, str]]) -> None:
+        made = [Module(".".join(path.relative_to(root).with_suffix("").parts), path, kind) for path, kind in marked]
+        self.modules = {each.name: each for each in made}
+
+    def of(self, module: Module) -> str:
+        """The whole file."""
+        if module.kind == C_BESIDE:
+            lines = list(self._c_beside(module))
+        elif module.kind == INLINED:
+            lines = list(self._inlined(module))
+        else:
+            lines = list(self._constants(module))
+            for declared in module.classes.values():
+                lines += self._class(module, declared)
+            for function in module.functions.values():
+                lines += self._function(module, function, None)
+        begin = [f"# Made of {module.path.name} by hatch_declarations.py.", "cimport cython"]
+        lines = [*begin, *self._cimports(module, "\n".join(lines)), *lines]
+        return "\n".join(lines) + "\n"
+
+    # ------------------------------------------------------------------ names of other modules
+
+    def _imported(self, module: Module) -> dict[str, tuple[str, str]]:
+        """Names that come from modules that compiled code has: where from, and what is cimported there."""
+        found = {}
+        for each in ast.walk(module.tree):
+            if not isinstance(each, ast.ImportFrom) or each.module is None:
+                continue
+            for alias in each.names:
+                of, whole = self.modules.get(each.module), f"{each.module}.{alias.name}"
+                named = of is not None and (alias.name in of.classes or _is_called(of, alias.name))
+                if named or (whole in self.modules and self.modules[whole].kind != COMPILED):
+                    found[alias.asname or alias.name] = (each.module, alias.name)
+        return found
+
+    def _cimports(self, module: Module, declared: str) -> Iterator[str]:
+        """Classes that are declared here; functions and modules whichever they are."""
+        for name, (of, there) in self._imported(module).items():
+            is_class = of in self.modules and there in self.modules[of].classes
+            if not is_class or re.search(rf"\b{name}\b", declared):
+                yield f"from {of} cimport {there}"
+
+    def _is_class(self, module: Module, name: str) -> bool:
+        of, there = self._imported(module).get(name, (module.name, name))
+        return of in self.modules and there in self.modules[of].classes
+
+    # ------------------------------------------------------------------ types
+
+    def type(self, module: Module, annotation: ast.expr | None) -> str:
+        """The C type that an annotation stands for; "object" where it is Python's."""
+        if isinstance(annotation, ast.Name):
+            for known in (SCALARS, VIEWS):
+                if annotation.id in known:
+                    return known[annotation.id]
+            if annotation.id == "pointer":
+                return POINTER
+            if annotation.id in OBJECTS or self._is_class(module, annotation.id):
+                return annotation.id
+        if marker(annotation) in OBJECTS:
+            return marker(annotation)
+        if annotation is not None and ast.unparse(annotation) == ANY_BYTES:
+            return VIEWS["const_u8s"]
+        if isinstance(annotation, ast.BinOp) and ast.unparse(annotation.right) == "None":
+            # Where there is none a variable of a class holds None.
+            found = self.type(module, annotation.left)
+            return found if isinstance(annotation.left, ast.Name) and self._is_class(module, found) else "object"
+        return "object"
+
+    # ------------------------------------------------------------------ constants
+
+    def _constants(self, module: Module) -> Iterator[str]:
+        """Names in capitals with an underscore before: integers, where an annotation says nothing else."""
+        for each in module.tree.body:
+            annotation = each.annotation if isinstance(each, ast.AnnAssign) else ast.Name("int")
+            targets = each.targets if isinstance(each, ast.Assign) else []
+            if isinstance(each, ast.AnnAssign) and each.value is not None:
+                targets = [each.target]
+            type_ = self.type(module, annotation)
+            for name in [named for target in targets for named in _named(target)]:
+                if _CONSTANT.fullmatch(name) and type_ not in ("object", *OBJECTS):
+                    yield f"cdef {type_} {name}"
+
+    # ------------------------------------------------------------------ classes
+
+    def _class(self, module: Module, declared: ast.ClassDef) -> Iterator[str]:
+        bases = [ast.unparse(base) for base in declared.bases]
+        final = not bases
+        base = "" if bases in ([], ["Subclassed"]) else f"({', '.join(bases)})"
+        if final:
+            yield "@cython.final"
+        yield f"cdef class {declared.name}{base}:"
+        body = list(self._attributes(module, declared, final))
+        for each in declared.body:
+            if isinstance(each, ast.FunctionDef) and _kind(each) != "python":
+                body += self._function(module, each, declared)
+        yield from (f"    {line}" for line in body or ["pass"])
+
+    def _attributes(self, module: Module, declared: ast.ClassDef, final: bool) -> Iterator[str]:
+        for each in declared.body:
+            if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
+                continue
+            name, seen = each.target.id, marker(each.annotation)
+            if seen not in ("readonly", "public"):
+                seen = "" if name.startswith("_") else "readonly" if final else "public"
+            type_ = self.type(module, inside(each.annotation, "readonly", "public"))
+            yield f"cdef {seen + ' ' if seen and type_ != POINTER else ''}{type_} {name}"
+
+    # ------------------------------------------------------------------ functions
+
+    def _function(self, module: Module, function: ast.FunctionDef, of: ast.ClassDef | None) -> Iterator[str]:
+        """`cpdef` where Python calls it too: its name is public, and the class is not one that others build on."""
+        kind = _kind(function)
+        called_by_python = not function.name.startswith("_") and (of is None or not of.bases)
+        given_back = self._given_back(module, function)
+        how = {"": " noexcept nogil", "with_gil": " noexcept with gil", "may_raise": ""}[kind]
+        if kind == "may_raise" and given_back == SCALARS["int"]:
+            # Cython writes no valid C for `long long` here.
+            given_back, how = "Py_ssize_t", " except? -2"
+        if locals_ := self._locals(module, function, kind):
+            yield f"@cython.locals({', '.join(f'{name}={type_}' for name, type_ in locals_.items())})"
+        arguments = ", ".join(self._arguments(module, function, of is not None))
+        space = "" if given_back == POINTER else " "
+        yield f"{'cpdef' if called_by_python else 'cdef'} {given_back}{space}{function.name}({arguments}){how}"
+
+    def _given_back(self, module: Module, function: ast.FunctionDef) -> str:
+        kind, annotation = _kind(function), inside(function.returns, *KINDS)
+        if isinstance(annotation, ast.Constant) and annotation.value is None:
+            return "object" if kind == "may_raise" else "void"
+        found = self.type(module, annotation)
+        if found == "object" and not kind:
+            raise module.wrong(function, f"{function.name} gives back {ast.unparse(annotation or function)}: no C type")
+        return "object" if kind == "may_raise" and found in OBJECTS else found
+
+    def _arguments(self, module: Module, function: ast.FunctionDef, method: bool) -> Iterator[str]:
+        arguments = function.args
+        if arguments.kwonlyargs or arguments.vararg or arguments.kwarg:
+            raise module.wrong(function, f"{function.name} has arguments that C has not")
+        first_default = len(arguments.args) - len(arguments.defaults)
+        for number, each in enumerate(arguments.args):
+            if method and number == 0:
+                yield each.arg
+                continue
+            type_ = self.type(module, each.annotation)
+            yield f"{type_}{'' if type_ == POINTER else ' '}{each.arg}{'=*' if number >= first_default else ''}"
+
+    def _locals(self, module: Module, function: ast.FunctionDef, kind: str) -> dict[str, str]:
+        """Without the interpreter all of them are numbers. With it those that an annotation says so of."""
+        declared = {
+            each.target.id: self.type(module, each.annotation)
+            for each in ast.walk(function)
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        }
+        if not kind:
+            arguments = {each.arg for each in function.args.args}
+            for each in ast.walk(function):
+                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id not in arguments:
+                    declared.setdefault(each.id, SCALARS["int"])
+        return {name: _LOCAL.get(type_, type_) for name, type_ in declared.items() if type_ != "object"}
+
+    # ------------------------------------------------------------------ functions with two bodies
+
+    def _c_beside(self, module: Module) -> Iterator[str]:
+        """Functions of a header beside the source: `put16` of octets.py is `octets_put16` of octets.h."""
+        header = module.path.with_suffix(".h").name
+        for raising in (False, True):
+            found = [each for each in module.functions.values() if (_kind(each) == "may_raise") == raising]
+            if found:
+                yield f'cdef extern from "{header}"{"" if raising else " nogil"}:'
+            for each in found:
+                arguments = ", ".join(self._arguments(module, each, False))
+                given_back = self._given_back(module, each)
+                how = " except -1" if raising else ""
+                type_ = "Py_ssize_t" if raising else given_back
+                yield f'    {type_} {each.name} "{module.path.stem}_{each.name}"({arguments}){how}'
+
+    def _inlined(self, module: Module) -> Iterator[str]:
+        """Functions that are handed the address of an object in place of its key in a dictionary."""
+        tables = {
+            each.target.id: ast.unparse(each.annotation.slice.elts[1])
+            for each in module.tree.body
+            if isinstance(each, ast.AnnAssign)
+            and isinstance(each.target, ast.Name)
+            and isinstance(each.annotation, ast.Subscript)
+            and isinstance(each.annotation.slice, ast.Tuple)
+        }
+        prefix = f"mrc_{module.path.stem}"
+        yield "cdef extern from *:"
+        yield '    """'
+        yield f"    #define {prefix}_address(held) ((long long)(uintptr_t)(held))"
+        yield f"    #define {prefix}_held(address) ((void *)(uintptr_t)(address))"
+        yield '    """'
+        yield f"    long long {prefix}_address(void *held) nogil"
+        yield f"    void *{prefix}_held(long long address) nogil"
+        for function in module.functions.values():
+            arguments = ", ".join(self._arguments(module, function, False))
+            given_back = self._given_back(module, function)
+            yield f"cdef inline {given_back} {function.name}({arguments}) noexcept nogil:"
+            kept = [each for each in function.body if not _is_of_a_table(each, tables)]
+            body = ast.unparse(ast.Module(kept, [])).splitlines() or ["pass"]
+            for line in body:
+                line = re.sub(r"\bid\((\w+)\)", rf"{prefix}_address(<void *>\1)", line)
+                for table, held in tables.items():
+                    line = re.sub(rf"\b{table}\[(\w+)\]", rf"(<{held}>{prefix}_held(\1))", line)
+                yield f"    {line}"
+
+
+def _is_called(module: Module, name: str) -> bool:
+    """Whether compiled code of other modules calls this function as one of C."""
+    return module.kind == COMPILED and name in module.functions and not name.startswith("_")
+
+
+def _is_of_a_table(statement: ast.stmt, tables: dict[str, str]) -> bool:
+    """Whether it keeps or forgets an object, which a handle that is an address needs not. So is what documents it."""
+    if isinstance(statement, ast.Assign):
+        target = statement.targets[0]
+        return isinstance(target, ast.Subscript) and ast.unparse(target.value) in tables
+    if not isinstance(statement, ast.Expr):
+        return False
+    called = statement.value.func if isinstance(statement.value, ast.Call) else None
+    forgets = isinstance(called, ast.Attribute) and called.attr == "pop" and ast.unparse(called.value) in tables
+    return forgets or isinstance(statement.value, ast.Constant)
+
+
+def _named(target: ast.expr) -> list[str]:
+    if isinstance(target, ast.Tuple):
+        return [name for each in target.elts for name in _named(each)]
+    return [target.id] if isinstance(target, ast.Name) else []

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What Cython reads, in a folder of the build: the sources that are compiled and a `.pxd` beside each.
+
+A source there has its lines where they are in the package, without the annotations that hatch_declarations.py has read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+from hatch_declarations import COMPILED, KINDS, Declarations, Module, inside, marker
+
+MARKERS = "mrc.wire.compiled"
+SLOTS = "__slots__ = tuple(__annotations__)"
+
+
+def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> dict[str, Path]:
+    """Write what changed, and take out what is of no source any more. `marked` are the sources of the package in `root`
+    and the beginnings of their second lines. Returns the names of the compiled modules and their files here. Raises
+    hatch_declarations.Unknown."""
+    declarations, made, kept = Declarations(root, marked), {}, set[Path]()
+    for name, module in declarations.modules.items():
+        source = to / module.path.relative_to(root)
+        for folder in source.parents:
+            if to in folder.parents:
+                kept |= _write(folder / "__init__.py", "")
+        kept |= _write(source.with_suffix(".pxd"), declarations.of(module))
+        if module.kind == COMPILED:
+            kept |= _write(source, staged(module))
+            made[name] = source
+    for path in to.rglob("*.p*"):
+        if path.suffix in (".py", ".pxd") and path not in kept:
+            path.unlink()
+    return made
+
+
+def _write(path: Path, text: str) -> set[Path]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+    return {path}
+
+
+def staged(module: Module) -> str:
+    """The source that is compiled. Its slots stand there in words."""
+    lines = [line.encode() for line in module.text.splitlines()]
+    # The fields of a record stay: it is Python's.
+    left = {each for of in module.tree.body if of not in module.classes.values() for each in getattr(of, "body", ())}
+    for each in ast.walk(module.tree):
+        if each in left:
+            continue
+        if isinstance(each, ast.AnnAssign) and each.value is None:
+            _blank(lines, _start(each), _end(each))
+        elif isinstance(each, ast.AnnAssign):
+            _blank(lines, _end(each.target), _end(each.annotation))
+        elif isinstance(each, ast.ImportFrom) and each.module == MARKERS:
+            _blank(lines, _start(each), _end(each))
+        elif isinstance(each, ast.FunctionDef) and each.returns is not None and marker(each.returns) in KINDS:
+            # It would be in the text of the function's documentation.
+            given_back = inside(each.returns, *KINDS)
+            assert given_back is not None
+            _blank(lines, _end(given_back), _end(each.returns))
+            _blank(lines, _start(each.returns), _start(given_back))
+    for declared in module.classes.values():
+        for base in declared.bases:
+            if ast.unparse(base) == "Subclassed":
+                _blank(lines, _start(base), _end(base))
+        named = [ast.unparse(each.target) for each in declared.body if isinstance(each, ast.AnnAssign)]
+        for slots in declared.body:
+            if isinstance(slots, ast.Assign) and ast.unparse(slots) == SLOTS:
+                lines[slots.lineno - 1] = b" " * slots.col_offset + f"__slots__ = {tuple(named)}".encode()
+    return "\n".join(line.decode() for line in lines) + "\n"
+
+
+_Place = tuple[int, int]
+
+
+def _start(node: ast.stmt | ast.expr) -> _Place:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.stmt | ast.expr) -> _Place:
+    return node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _blank(lines: list[bytes], start: _Place, end: _Place) -> None:
+    """Lines are counted from 1, places in a line from 0 and in bytes."""
+    for number in range(start[0], end[0] + 1):
+        text = lines[number - 1]
+        left = start[1] if number == start[0] else 0
+        right = min(end[1], len(text)) if number == end[0] else len(text)
+        lines[number - 1] = (text[:left] + b" " * (right - left) + text[right:]).rstrip()
