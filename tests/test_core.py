@@ -16,12 +16,67 @@ from pathlib import Path
 
 import pytest
 
+import hatch_declarations
 import mrc
 from mrc import core
 
 PACKAGE = Path(mrc.__file__).parent
+# What a source begins with that is compiled, and one whose functions are C in a header beside it.
+COMPILED = "# SPDX-License-Identifier: BSD-2-Clause\n# compiled (docs/contributing/compiled.md)\n"
+C_BESIDE = COMPILED.replace("compiled (", "compiled: C beside it (")
 MINE = sys.implementation.cache_tag
 SAYS = "import mrc; print(mrc.CORE)"
+# Three modules that are compiled: each has an object of the class before.
+THING = """from __future__ import annotations
+
+from mrc.wire.compiled import python
+
+
+class Thing:
+    _size: int
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self._size = 3
+
+    def size(self) -> int:
+        return self._size
+"""
+BETWEEN = """from __future__ import annotations
+
+from mrc.wire.thing import Thing
+
+
+class Between:
+    thing: Thing
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self.thing = Thing()
+"""
+USER = """from __future__ import annotations
+
+from mrc.endpoint.between import Between
+from mrc.wire.compiled import python
+
+
+class User:
+    _between: Between
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self._between = Between()
+
+    def size(self) -> int:
+        return self._between.thing.size()
+
+
+def seen() -> python[int]:
+    return int(User().size())
+"""
 # Which file a typed module comes from. The shared object there is empty: where it is taken, loading it fails.
 TAKES = """
 try:
@@ -67,7 +122,8 @@ class Tree:
 
     def stamp(self, **other: object) -> None:
         digest = int(self.run("from mrc import core; print(core.digest())", core.INTERPRETED).stdout)
-        whole = {"digest": digest, "for": MINE, "modules": ["mrc.wire.thing"], **other}
+        names = ["wire/thing.py", "wire/bytes_of.py", "wire/bytes_of.h"]
+        whole = {"digest": digest, "for": MINE, "modules": ["mrc.wire.thing"], "sources": names, **other}
         (self.package / "compiled.json").write_text(json.dumps(whole))
 
     def build(self) -> None:
@@ -91,10 +147,8 @@ def tree(tmp_path: Path) -> Tree:
     for name in ("__init__.py", "core.py", "errors.py", "records.py", "untrusted.py"):
         shutil.copy(PACKAGE / name, made.package)
     (wire / "__init__.py").touch()
-    (wire / "thing.py").write_text("from mrc.wire import bytes_of\n")
-    (wire / "thing.pxd").write_text("cdef int size\n")
-    (wire / "bytes_of.py").touch()
-    (wire / "bytes_of.pxd").write_text('cdef extern from "bytes_of.h":\n    int first(char *)\n')
+    (wire / "thing.py").write_text(COMPILED + "from mrc.wire import bytes_of\n")
+    (wire / "bytes_of.py").write_text(C_BESIDE)
     (wire / "bytes_of.h").touch()
     (tmp_path / "hatch_build.py").touch()
     made.shared_object.touch()
@@ -113,7 +167,7 @@ def test_whoever_asks_for_python_gets_the_sources(tree: Tree) -> None:
     assert tree.takes(core.INTERPRETED) == "source"
 
 
-@pytest.mark.parametrize("changed", ["thing.py", "thing.pxd", "bytes_of.py", "bytes_of.pxd", "bytes_of.h"])
+@pytest.mark.parametrize("changed", ["thing.py", "bytes_of.py", "bytes_of.h"])
 def test_what_was_compiled_from_other_sources_is_not_taken(tree: Tree, changed: str) -> None:
     with (tree.package / "wire" / changed).open("a") as file:
         file.write("\n")
@@ -151,10 +205,10 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("changed", ["thing.py", "thing.pxd", "bytes_of.h", "object"])
+@pytest.mark.parametrize("changed", ["thing.py", "bytes_of.h", "object"])
 def test_what_is_as_it_was_seen_is_not_read_again(tree: Tree, changed: str) -> None:
     """A digest that would not match is not worked out, until a file is written anew."""
-    seen = int(tree.run("from mrc import core; print(core.seen())", core.INTERPRETED).stdout)
+    seen = int(tree.run("from mrc import core; print(core.seen(core.sources()))", core.INTERPRETED).stdout)
     tree.stamp(digest=-1, seen=seen)
     assert tree.says() == "compiled"
     (tree.package / "wire" / "plain.py").write_text("# nothing that is compiled\n")
@@ -165,7 +219,7 @@ def test_what_is_as_it_was_seen_is_not_read_again(tree: Tree, changed: str) -> N
 
 def test_beside_no_checkout_what_was_compiled_is_trusted(tree: Tree) -> None:
     (tree.root / "hatch_build.py").unlink()
-    (tree.package / "wire" / "thing.pxd").write_text("cdef long size\n")
+    (tree.package / "wire" / "thing.py").write_text(COMPILED + "_SIZE = 1\n")
     assert tree.says() == "compiled"
 
 
@@ -189,15 +243,15 @@ def test_a_build_of_one_object_a_module_is_not_taken(tree: Tree) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
-    shutil.copy(PACKAGE.parent / "hatch_build.py", tree.root)
+    for name in ("hatch_build.py", "hatch_declarations.py", "hatch_staged.py"):
+        shutil.copy(PACKAGE.parent / name, tree.root)
+    shutil.copy(PACKAGE / "wire" / "compiled.py", tree.package / "wire")
     endpoint = tree.package / "endpoint"
     endpoint.mkdir()
     (endpoint / "__init__.py").touch()
-    (endpoint / "between.pxd").write_text("from mrc.wire.thing cimport length\n")
-    (endpoint / "user.pxd").write_text("from mrc.endpoint cimport between\n")
-    (endpoint / "user.py").write_text("from mrc.wire.thing import size\n\nseen = size\n")
-    (tree.package / "wire" / "thing.py").write_text("size = 3\n")
-    (tree.package / "wire" / "thing.pxd").write_text("cdef int length\n")
+    (endpoint / "between.py").write_text(COMPILED + BETWEEN)
+    (endpoint / "user.py").write_text(COMPILED + USER)
+    (tree.package / "wire" / "thing.py").write_text(COMPILED + THING)
     tree.of_an_earlier_build.touch()
     (library := tree.package / "capi" / "lib" / "lib_mrc.so").parent.mkdir(parents=True)
     library.touch()
@@ -206,10 +260,15 @@ def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
     assert sorted(tree.package.rglob("*.so")) == [tree.shared_object, library]
     tells = (
         "import mrc.endpoint.user as user; from mrc import CORE\n"
-        "print(CORE, user.seen, user.__name__, user.__package__, user.__spec__.name, user.__file__)"
+        "print(CORE, user.seen(), user.__name__, user.__package__, user.__spec__.name, user.__file__)"
     )
     whole = f"compiled 3 mrc.endpoint.user mrc.endpoint mrc.endpoint.user {tree.shared_object}"
     assert tree.run(tells).stdout.strip() == whole
+    # It is C: what is not declared to be seen is not, and the class has no room for more.
+    hidden = (
+        "from mrc.wire.thing import Thing\nprint(hasattr(Thing(), '_size'), hasattr(Thing(), 'size'), Thing.__slots__)"
+    )
+    assert tree.run(hidden).stdout.strip() == "False True ('_size',)"
 
     def compiled_again() -> set[str]:
         objects = list((tree.root / "build" / "core").rglob("*.o"))
@@ -218,12 +277,13 @@ def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
         tree.build()
         return {path.stem for path in objects if path.stat().st_mtime_ns != before[path]}
 
-    (tree.package / "wire" / "thing.py").write_text("size = 4\n")
+    thing = tree.package / "wire" / "thing.py"
+    thing.write_text(thing.read_text().replace("= 3", "= 4"))
     assert compiled_again() == {"thing"}
     assert tree.run(tells).stdout.strip() == whole.replace("3", "4", 1)
     # What it declares has its place in all that see it, also by way of another.
-    (tree.package / "wire" / "thing.pxd").write_text("cdef int width, length\n")
-    assert compiled_again() == {"thing", "user"}
+    thing.write_text(thing.read_text().replace("    _size: int", "    width: int\n    _size: int"))
+    assert compiled_again() == {"thing", "between", "user"}
     assert tree.run(tells).stdout.strip() == whole.replace("3", "4", 1)
 
 
@@ -233,7 +293,7 @@ def test_an_unknown_value_is_refused(tree: Tree) -> None:
 
 
 def test_compiled_is_refused_where_it_is_not_and_says_what_to_do(tree: Tree) -> None:
-    (tree.package / "wire" / "thing.pxd").write_text("cdef int length\n")
+    (tree.package / "wire" / "thing.py").write_text(COMPILED + "_LENGTH = 1\n")
     says = refused(tree.run(SAYS, core.COMPILED))
     assert says.startswith(
         "mrc.errors.SystemRefused: MRC_CORE=compiled, but the datapath is compiled from other sources than lie here: "
@@ -270,13 +330,11 @@ def test_this_process_runs_all_of_it_one_way() -> None:
 
 
 def test_compiled_modules_call_the_c_of_octets_and_not_its_python() -> None:
-    """Where only the source imports it, each byte of a packet costs a call of Python."""
-    imports = re.compile(r"^from mrc\.wire import (.*\b)?octets\b", re.MULTILINE)
-    declares = re.compile(r"^from mrc\.wire cimport (.*\b)?octets\b", re.MULTILINE)
-    sources = [path for path in PACKAGE.rglob("*.pxd") if path.with_suffix(".py").exists()]
-    users = [path for path in sources if imports.search(path.with_suffix(".py").read_text())]
+    """Else each byte of a packet would cost a call of Python."""
+    declarations = hatch_declarations.Declarations(PACKAGE.parent, core.marked())
+    users = [each for each in declarations.modules.values() if re.search(r"\boctets\.\w+\(", each.text)]
     assert len(users) > 20
-    assert [path.name for path in users if not declares.search(path.read_text())] == []
+    assert [each.name for each in users if "from mrc.wire cimport octets" not in declarations.of(each)] == []
 
 
 def test_no_two_compiled_modules_end_alike() -> None:

@@ -14,7 +14,7 @@ from test_architecture import SCAPY_ALLOWED
 
 ROOT = Path(__file__).parent.parent
 BSD, GPL, EITHER = "BSD-2-Clause", "GPL-2.0-only", "BSD-2-Clause OR GPL-2.0-only"
-CODE = {".py", ".pxd", ".c", ".h", ".css", ".js", ".lua"}
+CODE = {".py", ".c", ".h", ".css", ".js", ".lua"}
 # Of others; REUSE.toml has it.
 FOREIGN = {"tools/documentation/theme/assets/iframe-worker.js"}
 _SAYS = re.compile(r"SPDX-License-Identifier: ([\w.() -]+?)(?: \*/)?$", re.MULTILINE)

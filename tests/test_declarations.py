@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What C learns of a compiled module (docs/contributing/compiled.md). tests/test_core.py has Cython compile some."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import hatch_declarations
+import hatch_staged
+import mrc
+from mrc import core
+
+PACKAGE = Path(mrc.__file__).parent
+HEAD = "# SPDX-License-Identifier: BSD-2-Clause\n# compiled (docs/contributing/compiled.md)\nfrom __future__ import annotations\n"
+RINGS = """
+from mrc.wire.compiled import Subclassed, i64s, may_raise, pointer, public, python, readonly, unsigned, with_gil
+
+_PLACES, ROOM = 8, 9
+_WORDS: list[int] = []
+_MASK: unsigned = 1 << 63
+
+
+class Rings(Subclassed):
+    taken: int
+
+    __slots__ = tuple(__annotations__)
+
+
+class Ring:
+    _cells: pointer
+    _first: int
+    _owner: readonly[str | None]
+    view: i64s
+    held: public[bool]
+    rings: Rings | None
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self._first = 0
+
+    @property
+    def empty(self) -> bool:
+        return not self.held
+
+    def take(self, at: int, most: int = 4) -> int:
+        found: unsigned = _MASK
+        for each in range(most):
+            self._first += each & found
+        return self._first
+
+    def _grow(self, rings: Rings) -> with_gil[None]:
+        view: i64s = self.view
+        old = [view]
+
+    def refill(self) -> may_raise[None]:
+        self._grow(self.rings)
+
+    def words(self) -> python[list[int]]:
+        return _WORDS
+"""
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> hatch_declarations.Module:
+    path = tmp_path / "mrc" / "wire" / "ring.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(HEAD + RINGS)
+    return hatch_declarations.Module("mrc.wire.ring", path, hatch_declarations.COMPILED)
+
+
+def declared(module: hatch_declarations.Module) -> str:
+    made = hatch_declarations.Declarations(module.path.parents[2], [(module.path, module.kind)])
+    return made.of(made.modules[module.name])
+
+
+def test_each_annotation_becomes_what_it_stands_for(ring: hatch_declarations.Module) -> None:
+    assert declared(ring).splitlines()[2:] == [
+        "cdef long long _PLACES",
+        "cdef unsigned long long _MASK",
+        "cdef class Rings:",
+        "    cdef public long long taken",
+        "@cython.final",
+        "cdef class Ring:",
+        "    cdef long long * _cells",
+        "    cdef long long _first",
+        "    cdef readonly object _owner",
+        "    cdef readonly long long[::1] view",
+        "    cdef public bint held",
+        "    cdef readonly Rings rings",
+        "    @cython.locals(found=cython.ulonglong, each=cython.longlong)",
+        "    cpdef long long take(self, long long at, long long most=*) noexcept nogil",
+        "    @cython.locals(view=cython.longlong[::1])",
+        "    cdef void _grow(self, Rings rings) noexcept with gil",
+        "    cpdef object refill(self)",
+    ]
+
+
+def test_what_is_compiled_has_the_lines_of_the_source(ring: hatch_declarations.Module) -> None:
+    """An error names them, and so does a traceback."""
+    given, written = hatch_staged.staged(ring).splitlines(), ring.text.splitlines()
+    assert len(given) == len(written)
+    changed = {number: line for number, line in enumerate(given) if line != written[number]}
+    kept = [" ".join(line.split()) for line in changed.values() if line.strip()]
+    assert kept == [
+        "_WORDS = []",
+        "_MASK = 1 << 63",
+        "class Rings( ):",
+        "__slots__ = ('taken',)",
+        "__slots__ = ('_cells', '_first', '_owner', 'view', 'held', 'rings')",
+        "found = _MASK",
+        "def _grow(self, rings: Rings) -> None :",
+        "view = self.view",
+        "def refill(self) -> None :",
+        "def words(self) -> list[int] :",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("def name(self) -> str:", "name gives back str: no C type"),
+        ("def name(self, *, at: int) -> int:", "name has arguments that C has not"),
+        ("def name(self, *at: int) -> int:", "name has arguments that C has not"),
+    ],
+)
+def test_what_c_has_not_is_refused_with_the_line(ring: hatch_declarations.Module, says: str, why: str) -> None:
+    ring.path.write_text(HEAD + RINGS + f"\n    {says}\n        return 0\n")
+    line = len(ring.path.read_text().splitlines()) - 1
+    made = hatch_declarations.Declarations(ring.path.parents[2], [(ring.path, ring.kind)])
+    with pytest.raises(hatch_declarations.Unknown) as refused:
+        made.of(made.modules[ring.name])
+    assert str(refused.value) == f"{ring.path}:{line}: {why}"
+
+
+def test_nothing_is_written_anew_that_stays_and_nothing_is_left_of_what_went(
+    ring: hatch_declarations.Module, tmp_path: Path
+) -> None:
+    marked = [(ring.path, ring.kind)]
+    made = hatch_staged.write(tmp_path, marked, tmp_path / "to")
+    pxd = made["mrc.wire.ring"].with_suffix(".pxd")
+    before = pxd.stat().st_mtime_ns
+    assert hatch_staged.write(tmp_path, marked, tmp_path / "to") == made
+    assert pxd.stat().st_mtime_ns == before
+    assert hatch_staged.write(tmp_path, [], tmp_path / "to") == {}
+    assert list((tmp_path / "to").rglob("*.p*")) == []
+
+
+def test_what_is_declared_stands_in_the_sources_alone() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=PACKAGE.parent, capture_output=True, text=True, check=False).stdout
+    assert [name for name in listed.splitlines() if name.endswith(".pxd")] == []
+    assert len(core.modules()) > 80
+
+
+def test_every_attribute_of_a_compiled_class_is_declared_and_no_slot_is_written_down() -> None:
+    declarations = hatch_declarations.Declarations(PACKAGE.parent, core.marked())
+    for module in declarations.modules.values():
+        for name, of in module.classes.items():
+            own = {ast.unparse(each.target) for each in of.body if isinstance(each, ast.AnnAssign)}
+            set_ = {
+                each.attr
+                for each in ast.walk(of)
+                if isinstance(each, ast.Attribute)
+                and isinstance(each.ctx, ast.Store)
+                and isinstance(each.value, ast.Name)
+                and each.value.id == "self"
+            }
+            bases = {ast.unparse(base) for base in of.bases} - {"Subclassed"}
+            assert bases or set_ <= own, f"{module.name}.{name}"
+            slots = [ast.unparse(each.value) for each in of.body if ast.unparse(each).startswith("__slots__ = ")]
+            assert slots in ([], ["()"], ["tuple(__annotations__)"]), f"{module.name}.{name}"
