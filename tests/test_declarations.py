@@ -15,7 +15,8 @@ import mrc
 from mrc import core
 
 PACKAGE = Path(mrc.__file__).parent
-HEAD = "# SPDX-License-Identifier: BSD-2-Clause\n# compiled (docs/contributing/compiled.md)\nfrom __future__ import annotations\n"
+SPDX = "# SPDX-License-Identifier: BSD-2-Clause\n"
+HEAD = SPDX + "# compiled (docs/contributing/compiled.md)\nfrom __future__ import annotations\n"
 RINGS = """
 from mrc.wire.compiled import Subclassed, i64s, may_raise, pointer, public, python, readonly, unsigned, with_gil
 
