@@ -47,7 +47,8 @@ def staged(module: Module) -> str:
     """The source that is compiled. Its slots stand there in words."""
     lines = [line.encode() for line in module.text.splitlines()]
     # The fields of a record stay: it is Python's.
-    left = {each for of in module.tree.body if of not in module.classes.values() for each in getattr(of, "body", ())}
+    records = [each for each in module.tree.body if isinstance(each, ast.ClassDef) and each.name not in module.classes]
+    left = {each for record in records for each in record.body}
     for each in ast.walk(module.tree):
         if each in left:
             continue

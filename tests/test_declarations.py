@@ -174,3 +174,11 @@ def test_every_attribute_of_a_compiled_class_is_declared_and_no_slot_is_written_
             assert bases or set_ <= own, f"{module.name}.{name}"
             slots = [ast.unparse(each.value) for each in of.body if ast.unparse(each).startswith("__slots__ = ")]
             assert slots in ([], ["()"], ["tuple(__annotations__)"]), f"{module.name}.{name}"
+
+
+def test_a_record_beside_compiled_classes_stays_as_it_is(ring: hatch_declarations.Module) -> None:
+    """It is Python's, which makes a dataclass of its annotations."""
+    record = "@dataclass\nclass Settings:\n    places: int\n    most: int = 4\n"
+    ring.path.write_text(HEAD + RINGS + "\n\n" + record)
+    assert record in hatch_staged.staged(ring)
+    assert "Settings" not in declared(ring)

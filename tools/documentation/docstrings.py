@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import griffe
-from documentation.promised import own_members
+from documentation.promised import own_members, plain
 
 _SESSION = re.compile(r"^( *)>>> .*(?:\n\1.*\S.*)*(?:\n\n\1>>> .*(?:\n\1.*\S.*)*)*", re.MULTILINE)
 
@@ -47,8 +47,14 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 
+    def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
+        func.returns = plain(func.returns)
+        for each in func.parameters:
+            each.annotation = plain(each.annotation)
+
     def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
         """Take the comment of a constant or a field for its docstring."""
+        attr.annotation = plain(attr.annotation)
         if attr.docstring is None and attr.lineno is not None:
             said = commented(attr.lines_collection[attr.filepath], attr.lineno, attr.endlineno or attr.lineno)
             if said:

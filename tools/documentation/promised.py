@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/api/README.md"
 CONSTRUCTOR = "constructor"
@@ -26,3 +27,14 @@ def own_members() -> dict[str, set[str]]:
         for each in re.findall(r"`([\w.*]+)`", classes):
             own[each] = members
     return own
+
+
+_MARKERS = {"readonly", "public", "python", "with_gil", "may_raise"}
+_INTEGERS = {"any_int", "unsigned"}
+
+
+def plain(annotation: Any) -> Any:
+    """An annotation as griffe has it, without what it says to C alone (mrc/wire/compiled.py)."""
+    while type(annotation).__name__ == "ExprSubscript" and str(annotation.left) in _MARKERS:
+        annotation = annotation.slice
+    return "int" if str(annotation) in _INTEGERS else annotation
