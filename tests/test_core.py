@@ -122,7 +122,7 @@ class Tree:
 
     def stamp(self, **other: object) -> None:
         digest = int(self.run("from mrc import core; print(core.digest())", core.INTERPRETED).stdout)
-        names = ["wire/thing.py", "wire/bytes_of.py", "wire/bytes_of.h"]
+        names = ["wire/bytes_of.py", "wire/bytes_of.h", "wire/thing.py"]
         whole = {"digest": digest, "for": MINE, "modules": ["mrc.wire.thing"], "sources": names, **other}
         (self.package / "compiled.json").write_text(json.dumps(whole))
 
