@@ -13,7 +13,8 @@ from pathlib import Path
 from hatch_declarations import COMPILED, KINDS, Declarations, Module, inside, marker
 
 MARKERS = "mrc.wire.compiled"
-SLOTS = "__slots__ = tuple(__annotations__)"
+# What a class writes for its slots, and those that no annotation declares.
+SLOTS = {"tuple(__annotations__)": (), "(*__annotations__, '__weakref__')": ("__weakref__",)}
 
 
 def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> dict[str, Path]:
@@ -70,8 +71,9 @@ def staged(module: Module) -> str:
                 _blank(lines, _start(base), _end(base))
         named = [ast.unparse(each.target) for each in declared.body if isinstance(each, ast.AnnAssign)]
         for slots in declared.body:
-            if isinstance(slots, ast.Assign) and ast.unparse(slots) == SLOTS:
-                lines[slots.lineno - 1] = b" " * slots.col_offset + f"__slots__ = {tuple(named)}".encode()
+            more = SLOTS.get(ast.unparse(slots.value)) if isinstance(slots, ast.Assign) else None
+            if more is not None:
+                lines[slots.lineno - 1] = b" " * slots.col_offset + f"__slots__ = {(*named, *more)}".encode()
     return "\n".join(line.decode() for line in lines) + "\n"
 
 

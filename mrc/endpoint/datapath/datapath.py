@@ -69,7 +69,7 @@ class Datapath:
     now: public[int]
     doorbells: public[Doorbells | None]
 
-    __slots__ = tuple(__annotations__)
+    __slots__ = (*__annotations__, "__weakref__")
 
     def __init__(
         self, checks: PacketChecks, operations: EndpointOperations, counters: Counters, fair_share: int

@@ -52,7 +52,7 @@ class QpDatapath:
     doubted_ports: public[int]
     qpn: int
 
-    __slots__ = tuple(__annotations__)
+    __slots__ = (*__annotations__, "__weakref__")
 
     def __init__(self, qpn: int, counters: Counters, arrivals: Arrivals, completions: CompletionRing) -> None:
         self.qpn = qpn

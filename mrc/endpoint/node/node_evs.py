@@ -46,7 +46,7 @@ class NodeEvs:
     _chosen: i64s
     _starts: i64s
 
-    __slots__ = tuple(__annotations__)
+    __slots__ = (*__annotations__, "__weakref__")
 
     def __init__(self, reverse: ReverseEvs, ports_down: PortSet, draws: Draws) -> None:
         """`ports_down` are the endpoint's local ports that are down."""
