@@ -4,11 +4,11 @@ reads it in their sources when the package is built; interpreted it says nothing
 
 An integer (`int`) is signed and has 64 bits, and `bool` and `float` are C's too. Types that Python has no name for:
 
-    unsigned          an integer without sign, of 64 bits
-    any_int      a number of Python, of any size
-    pointer      64-bit words in memory, of `mrc.wire.octets.words`
-    i64s, u8s    a view of integers in memory: of 64 bits, with sign; of bytes. So are i32s, u32s and u64s
-    const_i64s   a view that is only read. So are const_u8s and const_i32s
+    unsigned           an integer without sign, of 64 bits
+    any_int            a number of Python, of any size
+    pointer            64-bit words in memory, of `mrc.wire.octets.words`
+    i64s, u8s          a view of integers in memory: of 64 bits, with sign; of bytes. So are i32s, u32s and u64s
+    const_i64s         a view that is only read. So are const_u8s and const_i32s
 
 Who sees an attribute, and what a function needs:
 
