@@ -56,10 +56,24 @@ def no_descriptor_left(request: pytest.FixtureRequest) -> Iterator[None]:
     assert after <= before + _SPARE_DESCRIPTORS, f"{request.node.nodeid} left {after - before} descriptors open"
 
 
+_AT_FIRST = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+
+
+def _signals_as_at_first() -> None:
+    for number, handler in _AT_FIRST.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def signals_of_a_module() -> None:
+    """As `signals_as_before`, for programs that fixtures of a file start."""
+    _signals_as_at_first()
+
+
 @pytest.fixture(autouse=True)
 def signals_as_before() -> Iterator[None]:
-    """A command run in this process ends by ignoring signals: programs that later tests start would ignore them too."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    """A command run in this process, by a test or by a fixture of its file, ends by ignoring signals: programs that are
+    started later would ignore them too."""
+    _signals_as_at_first()
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    _signals_as_at_first()

@@ -156,6 +156,7 @@ class CollectorLine:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._unsent = b""
         self._heard = b""
+        self.accepted = False
         try:
             self._socket.settimeout(_ANSWER_S)
             self._socket.connect(os.fspath(path))
@@ -191,14 +192,26 @@ class CollectorLine:
             pass
         except ConnectionError:
             self.heard()  # it may have said why
+            raise PeerError("the collector hung up") from None
 
     def heard(self) -> None:
-        """Raises PeerError when the collector hung up or refused; it says nothing else after its welcome."""
-        with contextlib.suppress(BlockingIOError, InterruptedError, ConnectionError):
+        """Take in that the collector takes this agent: its welcome once more (`accepted`).
+
+        Raises PeerError when it hung up or refused; it says nothing else.
+        """
+        try:
             chunk = self._socket.recv(4096)
-            if chunk:
-                read_welcome(chunk)
-        raise PeerError("the collector hung up")
+        except (BlockingIOError, InterruptedError):
+            return
+        except ConnectionError:
+            chunk = b""
+        self._heard += chunk
+        while b"\n" in self._heard:
+            line, self._heard = self._heard.split(b"\n", 1)
+            read_welcome(line)
+            self.accepted = True
+        if not chunk:
+            raise PeerError("the collector hung up")
 
     def close(self) -> None:
         self._socket.close()
@@ -237,7 +250,6 @@ class Agent:
         self._chance = random.Random()
         self._interfaces_gone = InterfacesGone((port.interface for port in fabric.ports), self._bind_again)
         self._said = ""
-        self._was_refused = False
 
     def close(self) -> None:
         for each in self._sockets.values():
@@ -269,7 +281,6 @@ class Agent:
             try:
                 self._probe(line, lambda: is_over() or self._interfaces_gone())
             except CollectorRefused as error:
-                self._was_refused = True
                 self._note_once(f"{error}; asking again every second")
                 time.sleep(_RETRY_S)
             except (PeerError, OSError) as error:
@@ -306,8 +317,6 @@ class Agent:
         # Hosts that were started together do not all send at the same moment.
         next_tick = begun + self._chance.randrange(self._config.tick_ns)
         next_totals = begun
-        # Who was refused the last time may be in a moment.
-        settled = begun + SECOND * self._was_refused
         while not is_over():
             now = time.monotonic_ns()
             if now < next_tick:
@@ -315,8 +324,7 @@ class Agent:
                     line.heard()
                 continue
             next_tick = max(next_tick + self._config.tick_ns, now)
-            if now >= settled:
-                self._was_refused = False
+            if line.accepted:
                 self._note_once(f"probing {self._config.rate} times a second for {line.welcome.fabric}")
             said = self._tick(prober)
             if now >= next_totals:

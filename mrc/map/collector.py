@@ -196,6 +196,8 @@ class Collector:
         connection.hello = hello
         connection.numbers = self.inference.declare(hello.loops)
         connection.agent = self.agents[hello.host] = AgentState(hello.host, hello.rate, now, now)
+        with contextlib.suppress(OSError):  # gone: it is dropped when it is read
+            connection.socket.send(welcome_line(self._welcome))
 
     def _has(self, loop: Loop) -> bool:
         """Whether each uSID of a loop names a neighbour of the node before it."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +26,7 @@ from mrc.net.session.qps import (
 from mrc.net.transfer.terms import file_qps
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
-from mrc.verbs import Context, DeviceCap, QPCap, QPState, SendWR
+from mrc.verbs import QP, Context, DeviceCap, QPCap, QPState, SendWR
 
 MESSAGE: dict[str, Any] = {
     "node": {"host": "h1"},
@@ -90,6 +91,30 @@ def test_a_peer_that_made_another_number_of_qps_is_refused_and_ours_are_closed(c
         answer_qps(ends[0], theirs[:1], 1024)
     assert contexts[0].device.endpoint.qps == {}
     assert len(contexts[1].device.endpoint.qps) == 2
+
+
+def test_what_the_system_refuses_in_the_middle_leaves_no_qp(
+    contexts: list[Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the protection domain could not be closed, and a receiver would end with its session."""
+    context, cap = contexts[0], QPCap(max_send_wr=1, max_recv_wr=0)
+    pd, cq = context.pd(), context.cq(64)
+    theirs = describe_qps(make_qps(contexts[1].pd(), contexts[1].cq(64), 2, cap), 1024)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mrc.net.session.qps.connect", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            answer_qps(make_qps(pd, cq, 2, cap), theirs, 1024)
+    left = [refuse, QP]
+    with monkeypatch.context() as patched:
+        patched.setattr("mrc.net.session.qps.QP", lambda *args, **options: left.pop()(*args, **options))
+        with pytest.raises(OSError, match="Too many open files"):
+            make_qps(pd, cq, 2, cap)
+    assert context.device.endpoint.qps == {}
+    pd.close()
 
 
 def test_a_peer_that_tells_no_capabilities_has_none() -> None:

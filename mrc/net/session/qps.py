@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mrc.endpoint.config import MAX_IMMEDIATES
-from mrc.errors import MrcError, PeerError
+from mrc.errors import PeerError
 from mrc.net.negotiation import QpDescription, integer, objects, path_mtu_of
 from mrc.net.node import transfer_config
 from mrc.verbs import CQ, PD, QP, ConnectionParameters, DeviceCap, QPCap, connect, describe
@@ -21,8 +21,17 @@ _KNOWN_CAPS = DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME | DeviceCap.DYNAMIC_MPR
 
 
 def make_qps(pd: PD, cq: CQ, count: int, cap: QPCap, *, sq_sig_all: bool = False) -> list[QP]:
-    """So many QPs in RESET. All their completions go to `cq`, with `sq_sig_all` one of every write."""
-    return [QP(pd, send_cq=cq, recv_cq=cq, cap=cap, sq_sig_all=sq_sig_all) for _ in range(count)]
+    """So many QPs in RESET. All their completions go to `cq`, with `sq_sig_all` one of every write. Where one of them
+    cannot be made there are none."""
+    made: list[QP] = []
+    try:
+        while len(made) < count:
+            made.append(QP(pd, send_cq=cq, recv_cq=cq, cap=cap, sq_sig_all=sq_sig_all))
+    except BaseException:
+        for qp in made:
+            qp.close()
+        raise
+    return made
 
 
 def describe_qps(qps: Sequence[QP], path_mtu: int, *, dynamic_mpr: bool = False) -> list[ConnectionParameters]:
@@ -79,12 +88,12 @@ def answer_qps(
 ) -> list[ConnectionParameters]:
     """Connect QPs to a peer that described its own first. Returns this end's description, for the answer.
 
-    Raises PeerError as `connect_qps` does; the QPs are closed then.
+    Raises PeerError as `connect_qps` does; the QPs are closed then, and where the system refuses something.
     """
     try:
         ours = describe_qps(qps, path_mtu, dynamic_mpr=dynamic_mpr)
         connect_qps(qps, ours, theirs)
-    except MrcError:
+    except BaseException:
         for qp in qps:
             qp.close()
         raise

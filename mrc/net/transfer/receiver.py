@@ -311,9 +311,11 @@ class Receiver(SessionServer):
         """Let go of what a session holds: QPs, regions, files that are not whole."""
         incoming.abandoned = True
         self._account(incoming)
-        for qp in incoming.qps:
-            self._departed.add(qp.figures.counters)
-            qp.close()
+        # Those too whose connection broke off before they were counted.
+        for qp in list(incoming.pd.qps):
+            if isinstance(qp, QP):
+                self._departed.add(qp.figures.counters)
+                qp.close()
         incoming.arrivals.close()
         incoming.pd.close()
 
