@@ -15,7 +15,8 @@ from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
 
-# The window is two megabytes, what may wait before it is trimmed a twentieth of that.
+# A tenth of the window of a sender that is told that the links are fast may wait before it is trimmed.
+TOO_FAST = ("--line-rate", "2gbit")
 SLOW = {"rate_bps": 300_000_000, "queue_bytes": 400_000, "ecn_at_bytes": 50_000, "trim_at_bytes": 100_000}
 
 
@@ -35,11 +36,13 @@ def transfers_in(tmp_path: Path, need_root: None) -> Iterator[Callable[[str], Tr
         each.lab.down()
 
 
-def transfer(transfers: Transfers, size: int, *options: str) -> tuple[dict[str, int], dict[str, int]]:
+def transfer(
+    transfers: Transfers, size: int, *options: str, sender: tuple[str, ...] = ()
+) -> tuple[dict[str, int], dict[str, int]]:
     """The counters of the sender and of the receiver of a file that has arrived whole."""
     file = transfers.file("file", size)
     receiver = transfers.recv("--once", "--json", *options)
-    sent = transfers.send(receiver, [file], "--json", *options).end().succeeded()
+    sent = transfers.send(receiver, [file], "--json", *options, *sender).end().succeeded()
     received = receiver.end().succeeded()
     assert transfers.received() == {"file": sha256(file)}
     return sent.document["counters"], received.document["counters"]
@@ -66,7 +69,7 @@ def test_every_trim_is_answered_by_a_nack(transfers_in: Callable[[str], Transfer
     transfers = transfers_in(mode)
     for link in transfers.lab.topology.fabric_links():
         transfers.lab.impair(link.name, **SLOW)  # type: ignore[arg-type]
-    of_sender, of_receiver = transfer(transfers, 6 * MIB)
+    of_sender, of_receiver = transfer(transfers, 6 * MIB, sender=TOO_FAST)
     check_trims(transfers.lab, of_sender, of_receiver)
     # A packet whose mark the receiver does not count arrived twice.
     assert 0 < of_receiver["ecn_marked_received"] <= total(transfers.lab, "marked_packets")
@@ -84,7 +87,7 @@ def test_so_is_every_trim_of_switches_that_keep_more_under_a_codepoint_of_their_
         # What was trimmed goes ahead here too, where nothing has to wait.
         transfers.lab.impair(link.name, toward=link.lower, rate_bps=10**10, trim_dscp=48, trim_dscp_lasthop=50)
     codepoints = ("--wire-profile", "dscp_trimmed=48", "--wire-profile", "dscp_trimmed_lasthop=50")
-    of_sender, of_receiver = transfer(transfers, 6 * MIB, *codepoints)
+    of_sender, of_receiver = transfer(transfers, 6 * MIB, *codepoints, sender=TOO_FAST)
     check_trims(transfers.lab, of_sender, of_receiver)
     assert not {"bad_length", "bad_icrc", "too_short"} & of_receiver.keys()
 
@@ -92,7 +95,7 @@ def test_so_is_every_trim_of_switches_that_keep_more_under_a_codepoint_of_their_
 def test_so_is_every_trim_of_the_last_hop_which_marks_nothing(transfers_in: Callable[[str], Transfers]) -> None:
     transfers = transfers_in("srv6")
     transfers.lab.impair("h1-p0l1", toward="h1", **SLOW)  # type: ignore[arg-type]
-    of_sender, of_receiver = transfer(transfers, 6 * MIB)
+    of_sender, of_receiver = transfer(transfers, 6 * MIB, sender=TOO_FAST)
     check_trims(transfers.lab, of_sender, of_receiver)
     assert total(transfers.lab, "marked_packets") == of_receiver.get("ecn_marked_received", 0) == 0
 
