@@ -22,7 +22,7 @@ _WHOLE = (
     "target_delay",
 )
 _FRACTIONS = ("eta", "fi", "fi_scale", "gamma", "max_md_jump")
-# What programs have pointers to stays as long as the process: each name, list and settings that was told, once.
+# Programs have pointers to what they were told: names, lists, settings. Each is kept once, until the process ends.
 _names: dict[str, ctypes.Array[ctypes.c_char]] = {}
 _lists: dict[tuple[str, ...], Any] = {}
 _settings: dict[NsccConfig, NsccCfg] = {}

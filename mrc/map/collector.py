@@ -196,7 +196,8 @@ class Collector:
         connection.hello = hello
         connection.numbers = self.inference.declare(hello.loops)
         connection.agent = self.agents[hello.host] = AgentState(hello.host, hello.rate, now, now)
-        with contextlib.suppress(OSError):  # gone: it is dropped when it is read
+        # There is room for two short lines, the first welcome and this. Who is gone is dropped when it is read.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             connection.socket.send(welcome_line(self._welcome))
 
     def _has(self, loop: Loop) -> bool:

@@ -164,11 +164,13 @@ class Driver:
         """Do this while no turn is under way."""
         if self.is_inside():
             return action()
-        result = self._turn.inside(action, threading.get_ident())
-        if self._put_off and threading.current_thread() is threading.main_thread():
-            self._put_off = False
-            raise KeyboardInterrupt
-        return result
+        try:
+            return self._turn.inside(action, threading.get_ident())
+        finally:
+            # Also where the action failed: nothing else would look at it.
+            if self._put_off and threading.current_thread() is threading.main_thread():
+                self._put_off = False
+                raise KeyboardInterrupt
 
     def check_open(self) -> None:
         """Raises MrcError when the driver is closed."""

@@ -15,6 +15,7 @@ import pytest
 from patience import PATIENCE_S
 
 import mrc.net.driver
+from mrc.errors import CallerError
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.node import Node
@@ -141,6 +142,18 @@ def test_outside_of_the_loop_what_is_done_to_the_endpoint_is_done_first(node: No
     # Where nothing is under way it is for the caller to raise.
     forget(node)
     assert node.driver.interrupt() is False
+
+
+def test_it_is_told_where_what_is_done_to_the_endpoint_fails(node: Node) -> None:
+    def act() -> None:
+        assert node.driver.interrupt() is True
+        raise CallerError("you did")
+
+    with pytest.raises(KeyboardInterrupt) as told:
+        node.driver.call(act)
+    assert isinstance(told.value.__context__, CallerError)
+    # Once: what comes next is not interrupted.
+    assert node.driver.call(lambda: 7) == 7
 
 
 def test_the_loop_that_has_just_ended_passes_it_on(node: Node) -> None:
