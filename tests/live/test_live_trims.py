@@ -15,9 +15,10 @@ from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
 
-# A tenth of the window of a sender that is told that the links are fast may wait before it is trimmed.
-TOO_FAST = ("--line-rate", "2gbit")
-SLOW = {"rate_bps": 300_000_000, "queue_bytes": 400_000, "ecn_at_bytes": 50_000, "trim_at_bytes": 100_000}
+# Seven packets may wait before one is trimmed, so that the first packets of a window overrun a link even where sender
+# and receiver hardly come to run. A sender that is told that the links are fast goes on overrunning it.
+TOO_FAST = ("--line-rate", "5gbit")
+SLOW = {"rate_bps": 100_000_000, "queue_bytes": 400_000, "ecn_at_bytes": 15_000, "trim_at_bytes": 30_000}
 
 
 @pytest.fixture
