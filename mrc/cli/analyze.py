@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
@@ -14,6 +13,7 @@ import click
 from mrc.capture.texts import seconds_text
 from mrc.cli.analyze_tables import left_out, print_findings, print_table
 from mrc.cli.common import json_option, note, print_json, wire_profile_option
+from mrc.cli.live_line import LiveLine
 from mrc.errors import MrcError, SystemRefused
 from mrc.report.terminal import make_console
 from mrc.report.units import count_text, microseconds_text, number_text, size_text
@@ -200,7 +200,7 @@ def _read(stream: BinaryIO, name: str, profile: WireProfile, parquet: Path | Non
             from mrc.capture.analysis.parquet import PacketTable
 
             table = stack.enter_context(PacketTable(parquet, profile))
-        progress = stack.enter_context(_Progress(stream))
+        progress = stack.enter_context(LiveLine())
         while failure is None:
             try:
                 columns = next(runs, None)
@@ -212,26 +212,8 @@ def _read(stream: BinaryIO, name: str, profile: WireProfile, parquet: Path | Non
             collector.add(columns)
             if table is not None:
                 table.write(columns)
-            progress.show(columns.first + len(columns) - 1)
+            progress.show(f"{columns.first + len(columns) - 1:,} packets")
     return collector.finish(), failure
-
-
-class _Progress:
-    """How many packets have been read, on a terminal."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._shown = sys.stderr is not None and sys.stderr.isatty()
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def show(self, packets: int) -> None:
-        if self._shown:
-            click.echo(f"\r{packets:,} packets", nl=False, err=True)
-
-    def __exit__(self, *error: object) -> None:
-        if self._shown:
-            click.echo("\r\033[K", nl=False, err=True)
 
 
 def _write_report(

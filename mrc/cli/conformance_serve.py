@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 
 from mrc.cli.common import fabric_option, interrupt_on_signals, interrupted, note, wire_profile_option
 from mrc.cli.endpoint_options import fabric_for, mode_options
+from mrc.cli.live_line import LiveLine
 from mrc.errors import CallerError
 
 if TYPE_CHECKING:
@@ -67,11 +67,7 @@ def serve(
     if wire_options:
         raise click.UsageError("--wire-profile goes with --qp-file: with a ticket it is the tester that says it")
 
-    def on_case(count: int) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\r{count} cases", err=True, nl=False)
-
-    with TargetServer(fabric, on_case=on_case) as server:
+    with LiveLine() as line, TargetServer(fabric, on_case=lambda count: line.show(f"{count} cases")) as server:
         interrupt_on_signals(server.interrupt)
         try:
             click.echo(server.start().text)

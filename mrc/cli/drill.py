@@ -14,6 +14,7 @@ import click
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import SIZE, interrupted, json_option, note, print_json
 from mrc.cli.completing import complete_drills
+from mrc.cli.live_line import LiveLine
 
 if TYPE_CHECKING:
     from mrc.drill.drill import Drill
@@ -198,30 +199,21 @@ class _Progress:
 
     def __init__(self, each: Drill) -> None:
         self._name = each.name
-        self._live = sys.stderr.isatty()
-        self._shown = ""
-        if not self._live:
+        self._line = LiveLine()
+        if not self._line.on_terminal:
             note(f"{each.name}: {each.summary}, about {each.seconds + _AROUND_S:.0f} s")
         else:
-            self._show(f"{each.name}: building its lab")
+            self._line.show(f"{each.name}: building its lab")
 
     def left(self, seconds: float) -> None:
-        if self._live:
-            self._show(f"{self._name}: {max(0.0, seconds):.0f} s left")
+        self._line.show(f"{self._name}: {max(0.0, seconds):.0f} s left")
 
     def say(self, line: str) -> None:
         self.clear()
         note(line)
 
     def clear(self) -> None:
-        if self._shown:
-            click.echo("\r" + " " * len(self._shown) + "\r", nl=False, err=True)
-            self._shown = ""
-
-    def _show(self, line: str) -> None:
-        if line != self._shown:
-            click.echo("\r" + line.ljust(len(self._shown)), nl=False, err=True)
-            self._shown = line
+        self._line.clear()
 
 
 # What building, connecting and taking down take beyond the script.

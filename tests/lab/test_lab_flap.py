@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from on_a_terminal import WIPED, on_a_terminal
 from patience import PATIENCE_S, eventually
 
 from mrc.errors import CallerError, SystemRefused
@@ -241,25 +239,6 @@ def test_without_a_terminal_it_says_one_line(lab: Lab, whole: Callable[[], list[
     assert whole()[0].details == {"period_s": 0.04, "count": 3, "duty": 0.25}
 
 
-def on_a_terminal(argv: list[str]) -> tuple[bytes, bytes]:
-    """What a command says on a terminal, on stderr, and on stdout, which is none."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave)
-    os.close(slave)
-    shown = b""
-    try:
-        while select.select([master], [], [], PATIENCE_S)[0]:
-            try:
-                shown += os.read(master, 4096)
-            except OSError:
-                break  # the other end is closed
-        return shown, process.communicate(timeout=PATIENCE_S)[0]
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
-
-
 @pytest.mark.root
 def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
     for _ in range(TRIES):
@@ -268,8 +247,7 @@ def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list
             break
     assert b"1 of 2: down" in shown
     assert b"2 of 2: up" in shown
-    # The line is wiped at the end.
-    assert shown.endswith(b"\r\x1b[K")
+    assert shown.endswith(WIPED)
     assert whole()
 
 

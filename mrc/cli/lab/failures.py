@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,6 +14,7 @@ import click
 from mrc.cli.common import DURATION, SHARE, interrupted, json_option, print_json
 from mrc.cli.completing import complete_targets
 from mrc.cli.lab.options import name_option
+from mrc.cli.live_line import LiveLine
 
 if TYPE_CHECKING:
     from mrc.lab.flap import Flapped
@@ -156,17 +156,11 @@ def _is_ignored(number: int) -> bool:
 @contextmanager
 def _progress(period: float) -> Iterator[Callable[[Flapped], None]]:
     """What hears of each change and shows it on stderr, if that is a terminal."""
-    shown = sys.stderr.isatty()
+    with LiveLine() as line:
 
-    def on_change(change: Flapped) -> None:
-        if shown:
-            state = "down" if change.down else "up  "
+        def on_change(change: Flapped) -> None:
+            state = "down" if change.down else "up"
             left_s = (change.count - change.cycle) * period
-            text = f"{change.cycle} of {change.count}: {state}  {left_s:.0f} s to the last cut "
-            click.echo(f"\r{text}", nl=False, err=True)
+            line.show(f"{change.cycle} of {change.count}: {state}  {left_s:.0f} s to the last cut")
 
-    try:
         yield on_change
-    finally:
-        if shown:
-            click.echo("\r\033[K", nl=False, err=True)

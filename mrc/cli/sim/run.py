@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mrc.cli.common import interrupt_on_signals, interrupted, json_option, note, print_json
+from mrc.cli.live_line import LiveLine
 from mrc.cli.sim.settings import built, estimate_text, force_option, read_experiment, set_option, show_cause, span_text
 
 if TYPE_CHECKING:
@@ -92,18 +92,15 @@ def run(
     try:
         interrupt_on_signals(progress.interrupt)
         note(f"{experiment.name}: {_size_text(experiment)}; {estimate_text(expected)}")
-        done = execute(experiment_file, experiment, progress.show, threads)
+        with progress.line:
+            done = execute(experiment_file, experiment, progress.show, threads)
     except KeyboardInterrupt:
-        progress.clear()
         raise interrupted("interrupted; nothing is written") from None
     except MrcError as error:
-        progress.clear()
         show_cause(error)
         raise
     except MemoryError:
-        progress.clear()
         raise SystemRefused("the run took more memory than there is; nothing is written") from None
-    progress.clear()
     results.write(done.files)
     left = unfinished(done.experiment, done.outcome)
     if as_json:
@@ -162,8 +159,7 @@ class _Progress:
     def __init__(self, name: str, expected: Estimate) -> None:
         self._name = name
         self._expected = expected
-        self._live = sys.stderr.isatty()
-        self._shown = ""
+        self.line = LiveLine()
         self._said_s = 0.0
         self._runs = False
         self._interrupted = False
@@ -185,21 +181,15 @@ class _Progress:
         )
         left = "" if share < 0.01 else f", {span_text(now.wall_s * (1 - share) / share)} left"
         rate = now.events / max(1e-9, now.wall_s)
-        line = (
+        text = (
             f"{self._name}: {now.now_ns / 1e3:,.1f} us simulated, {now.flows_done:,} of {now.flows:,} writes done, "
             f"{rate:,.0f} events/s{left}"
         )
-        if self._live:
-            click.echo("\r" + line.ljust(len(self._shown)), nl=False, err=True)
-            self._shown = line
+        if self.line.on_terminal:
+            self.line.show(text)
         elif now.wall_s - self._said_s >= 60:
             self._said_s = now.wall_s
-            note(line)
-
-    def clear(self) -> None:
-        if self._shown:
-            click.echo("\r" + " " * len(self._shown) + "\r", nl=False, err=True)
-            self._shown = ""
+            note(text)
 
 
 def _document(done: Executed, directory: Path, left: list[str]) -> dict[str, Any]:

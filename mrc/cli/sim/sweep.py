@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrc.cli.common import interrupted, json_option, note, print_json
+from mrc.cli.live_line import LiveLine
 from mrc.cli.sim.settings import force_option, read_experiment, set_option, span_text
 
 if TYPE_CHECKING:
@@ -97,21 +97,20 @@ def sweep(
     directory = out or Path(f"{experiment_file.name}.sweep")
     progress = _Progress(experiment_file.name, found)
     try:
-        swept = sweep_cells(
-            directory,
-            experiment_file,
-            found,
-            (lambda missing: run_on_ray(missing, ray_address))
-            if ray_address
-            else (lambda missing: run_local(missing, processes)),
-            progress.told,
-        )
+        with progress.line:
+            swept = sweep_cells(
+                directory,
+                experiment_file,
+                found,
+                (lambda missing: run_on_ray(missing, ray_address))
+                if ray_address
+                else (lambda missing: run_local(missing, processes)),
+                progress.told,
+            )
     except KeyboardInterrupt:
-        progress.clear()
         raise interrupted(
             f"interrupted; {progress.done:,} cells more are in {directory}, the same command goes on"
         ) from None
-    progress.clear()
     for number, problem in swept.problems.items():
         note(f"cell {number} ({found[number].words}): {problem}")
     for row in swept.rows:
@@ -152,8 +151,7 @@ class _Progress:
 
     def __init__(self, name: str, found: Sequence[Task]) -> None:
         self._name = name
-        self._live = sys.stderr.isatty()
-        self._shown = ""
+        self.line = LiveLine()
         self._cells = len(found)
         self._began = time.monotonic()
         self.done = 0
@@ -161,16 +159,10 @@ class _Progress:
     def told(self, finished: Finished) -> None:
         self.done += 1
         if finished.died and not finished.problem:
-            self.clear()
+            self.line.clear()
             note(f"cell {finished.task.cell.number}: its process ended {finished.died} times, it ran again")
-        line = f"{self._name}: {self.done:,} cells done of at most {self._cells:,}, the last: {finished.task.words}"
-        if self._live:
-            click.echo("\r" + line.ljust(len(self._shown)), nl=False, err=True)
-            self._shown = line
+        text = f"{self._name}: {self.done:,} cells done of at most {self._cells:,}, the last: {finished.task.words}"
+        if self.line.on_terminal:
+            self.line.show(text)
         else:
-            note(line)
-
-    def clear(self) -> None:
-        if self._shown:
-            click.echo("\r" + " " * len(self._shown) + "\r", nl=False, err=True)
-            self._shown = ""
+            note(text)
