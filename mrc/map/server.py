@@ -17,8 +17,7 @@ from mrc.report.prometheus import check_prometheus_client
 
 def page() -> bytes:
     """The page, which asks for its document once a second."""
-    body, style, script = (html.resource("mrc.map", name) for name in ("body.html", "page.css", "page.js"))
-    return html.page("mrc map", body, style=style, script=script, asks=True).encode()
+    return html.page("mrc.map", "page.html", script="page.js", asks=True).encode()
 
 
 def _metrics(document: dict[str, Any], named: int) -> Page:

@@ -101,8 +101,8 @@ def test_bars_and_tables_have_both() -> None:
     assert "40.0 %: 2 lost of 5" in text[reported:]
     assert "33.3 %: 1 lost, 1 trimmed of 6" in text[reported:]
     # Both on one scale, so that lengths can be compared: 40 % fills a bar, 20 % half of it.
-    assert "class=lost style=width:50.00%" in text[inferred:reported]
-    assert "class=lost style=width:100.00%" in text[reported:]
+    assert 'class=lost style="width:50.00%"' in text[inferred:reported]
+    assert 'class=lost style="width:100.00%"' in text[reported:]
     assert "Inferred and reported" in text
 
 

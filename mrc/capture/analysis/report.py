@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.comparison import Comparison
@@ -16,7 +18,7 @@ from mrc.capture.analysis.path_findings import CHANCE_WORDS
 from mrc.capture.analysis.series import goodput_window, has_losses, loss_bin_s, rtt_bin_s, series
 from mrc.capture.analysis.traffic import traffic_text
 from mrc.capture.texts import seconds_text
-from mrc.report.html import Cell, escape, more, page, resource, table
+from mrc.report.html import Cell, Table, page
 from mrc.report.units import count_text, duration_text, microseconds_text, number_text, percent_text, size_text
 
 # Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
@@ -39,69 +41,47 @@ def report(
     heaviest = sorted(analysis.directions, key=lambda each: -each.weight)
     drawn = heaviest[:DIRECTIONS_DRAWN]
     points = min(_MOST_POINTS_EACH, _POINTS // max(1, len(drawn)))
-    body = [
-        _head(name, analysis),
-        _findings(found, analysis.digits),
-        _events(events, analysis.digits),
-        _qps([each.figures for each in heaviest]),
-    ]
-    body += [_direction(each, index, reported.get(id(each))) for index, each in enumerate(drawn)]
-    if len(heaviest) > len(drawn):
-        body.append(
-            f"<p class=note>{len(heaviest) - len(drawn)} more directions have figures only: mrc analyze --json.</p>"
-        )
     return page(
-        f"{name}: mrc analyze",
-        "\n".join([*body, "<div id=tip hidden></div>"]),
-        style=resource("mrc.capture.analysis", "page.css"),
-        script=resource("mrc.capture.analysis", "page.js"),
+        "mrc.capture.analysis",
+        "page.html",
+        script="page.js",
         data=[series(each, points, reported.get(id(each)), events) for each in drawn],
+        name=name,
+        lead=_lead(analysis),
+        chance_words=CHANCE_WORDS,
+        found=found,
+        findings_listed=_FINDINGS_LISTED,
+        where=lambda each: _where(each, analysis.digits),
+        events=_events(events, analysis.digits),
+        qps=_qps([each.figures for each in heaviest]),
+        directions=[_direction(each, reported.get(id(each))) for each in drawn],
+        undrawn=len(heaviest) - len(drawn),
     )
 
 
-def _head(name: str, analysis: Analysis) -> str:
+def _lead(analysis: Analysis) -> str:
     when = ""
     if analysis.start_ns is not None:
         when = f", from {datetime.fromtimestamp(analysis.start_ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     took = seconds_text(analysis.duration_ns, analysis.digits)
-    return (
-        f"<h1>{escape(name)}</h1>\n<p class=lead>{analysis.packets:,} packets in {took} s{when}; "
-        f"{analysis.roce_packets:,} of RoCEv2 or MRC</p>"
-    )
+    return f"{analysis.packets:,} packets in {took} s{when}; {analysis.roce_packets:,} of RoCEv2 or MRC"
 
 
-def _findings(found: list[Finding], digits: int) -> str:
-    if not found:
-        return "<h2>Findings</h2>\n<p>None: nothing here looks wrong.</p>"
-    items = []
-    for each in found[:_FINDINGS_LISTED]:
-        where = [each.qp or "", f"packet {each.packet}" if each.packet else ""]
-        where.append(f"{seconds_text(each.time_ns, digits)} s" if each.time_ns is not None else "")
-        small = ", ".join(filter(None, where))
-        looks = each.severity if each.cause is None else f"{each.severity} symptom"
-        items.append(
-            f"<li class='{looks}'><b>{each.severity}</b><span>{escape(each.text)}</span>"
-            + (f"<small>{escape(small)}</small>" if small else "")
-            + "</li>"
-        )
-    listed = "\n".join(items)
-    head = f"<h2>Findings</h2>\n<p class=note>{CHANCE_WORDS}</p>"
-    return f"{head}\n<ul class=findings>\n{listed}\n</ul>{more(len(found), _FINDINGS_LISTED)}"
+def _where(each: Finding, digits: int) -> str:
+    where = [each.qp or "", f"packet {each.packet}" if each.packet else ""]
+    where.append(f"{seconds_text(each.time_ns, digits)} s" if each.time_ns is not None else "")
+    return ", ".join(filter(None, where))
 
 
-def _events(events: FabricEvents | None, digits: int) -> str:
+def _events(events: FabricEvents | None, digits: int) -> Table | None:
     if events is None:
-        return ""
+        return None
     rows: list[list[Cell]] = [["before", each.words] for each in events.in_force]
     rows += [[seconds_text(time, digits), each.words] for time, each in events.meanwhile]
-    if not rows:
-        return ""
-    words = "Lines across the graphs: solid for a cut, dashed for a heal, dotted for anything else."
-    listed = table(["time s", "done to the fabric"], rows, 2, mono=1, most=_EVENTS_LISTED)
-    return f"<h2>Fabric</h2>\n<p class=note>{words}</p>\n{listed}"
+    return Table(["time s", "done to the fabric"], rows, 2, mono=1, most=_EVENTS_LISTED) if rows else None
 
 
-def _qps(directions: list[DirectionFigures]) -> str:
+def _qps(directions: list[DirectionFigures]) -> Table:
     headings = ["requests", "seen at", "packets", "delivered", "Gbit/s", "lost", "resent"]
     headings += ["spurious", "marks", "trims", "RTT µs", "p99", "messages"]
     rows: list[list[Cell]] = []
@@ -119,10 +99,36 @@ def _qps(directions: list[DirectionFigures]) -> str:
         trips = each.round_trips
         row += [microseconds_text(trips.p50_ns), microseconds_text(trips.p99_ns), done]
         rows.append(row)
-    return "<h2>Queue pairs</h2>\n" + table(headings, rows, 2, most=_DIRECTIONS_LISTED)
+    return Table(headings, rows, 2, most=_DIRECTIONS_LISTED)
 
 
-def _direction(direction: Direction, index: int, reported: Comparison | None) -> str:
+@dataclass(frozen=True)
+class _Figure:
+    """A place where the script draws, or bars."""
+
+    name: str
+    title: str
+    words: str
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """Of a path: what was lost and trimmed of its packets, in percent of the longest bar."""
+
+    label: str
+    lost: float
+    trimmed: float
+    words: str
+
+
+@dataclass(frozen=True)
+class _Bars:
+    bars: list[_Bar]
+    most: str
+
+
+def _direction(direction: Direction, reported: Comparison | None) -> dict[str, Any]:
+    """What the template says of a direction."""
     figures = direction.figures
     at_receiver = figures.capture_point == "receiver"
     where = figures.place if figures.capture_point == "both" else f"the {figures.place}"
@@ -130,55 +136,55 @@ def _direction(direction: Direction, index: int, reported: Comparison | None) ->
     if figures.capture_point == "unknown":
         notes = "Where this was captured is unknown."
     notes += "".join(f" Not to be known from here: {words}." for words in figures.unknowable)
-    parts = [
-        f"<details class=direction{' open' if index == 0 else ''}><summary>{escape(figures.name)}</summary>",
-        f"<p class=note>{escape(notes)}</p>",
-        _facts(figures),
-    ]
-    if any(path.packets for path in figures.paths) and figures.transport == "mrc":
-        parts.append("<h3>Paths</h3>")
-        parts.append(_paths(figures.paths, at_receiver))
-    if figures.reported is not None:
-        parts.append(_reported(figures, figures.reported))
+    has_paths = figures.transport == "mrc" and any(path.packets for path in figures.paths)
+    return {
+        "name": figures.name,
+        "notes": notes,
+        "facts": _facts(figures),
+        "paths": _paths(figures.paths, at_receiver) if has_paths else None,
+        "reported": [] if figures.reported is None else _reported(figures, figures.reported),
+        "figures": _figures(direction, reported, at_receiver),
+        "loss": _loss(figures.paths),
+    }
+
+
+def _figures(direction: Direction, reported: Comparison | None, at_receiver: bool) -> list[_Figure]:
+    is_mrc = direction.figures.transport == "mrc"
     drag = "Drag to zoom, double-click for all."
     reply = "Time from packet to SACK: at the receiver, its own" if at_receiver else "Round trips"
-    for name, title, words in (
-        ("sequence", "Time and sequence", f"What was sent, what came of it, and what was acknowledged when. {drag}"),
-        (
+    every = (
+        _Figure(
+            "sequence", "Time and sequence", f"What was sent, what came of it, and what was acknowledged when. {drag}"
+        ),
+        _Figure(
             "goodput",
             "Goodput per plane",
             f"Payload bytes of packets that arrived, when they were acknowledged. {_goodput_words(direction)}",
         ),
-        (
+        _Figure(
             "rtt",
             reply,
             "Data packets and the SACKs they triggered: quantiles of all paths together in bins of "
             f"{duration_text(rtt_bin_s(direction))}, and the median of each path that is slow. "
-            if figures.transport == "mrc"
+            if is_mrc
             else "Packets that ask for an answer, and the answer. ",
         ),
-        (
+        _Figure(
             "losses",
             "Loss over time",
             f"Of the data packets sent in each of the equal bins of {duration_text(loss_bin_s(direction))}, "
             "the share that was lost, or trimmed. A bin without packets is a gap. ",
         ),
-        ("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
-        (
+        _Figure("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
+        _Figure(
             "states",
             "Path states as inferred" if reported is None else "Path states, inferred and reported",
             "Darker: more of the time. Marked or trimmed: SKIP until used; lost: ASSUMED_BAD until probed or used. "
             + ("" if reported is None else "Reported: as the endpoint's trace says. "),
         ),
-    ):
-        inside = _loss(figures.paths) if name == "loss" and not at_receiver and figures.transport == "mrc" else ""
-        shown = name in _shown(direction, reported) or inside
-        if shown:
-            parts.append(
-                f"<figure><figcaption>{title}</figcaption><p class=note>{words}</p>"
-                f"<div data-plot={name}>{inside}</div></figure>"
-            )
-    return "\n".join([*parts, "</details>"])
+    )
+    shown = _shown(direction, reported) | ({"loss"} if is_mrc and not at_receiver else set())
+    return [each for each in every if each.name in shown]
 
 
 def _goodput_words(direction: Direction) -> str:
@@ -203,7 +209,7 @@ def _shown(direction: Direction, reported: Comparison | None) -> set[str]:
     return shown
 
 
-def _facts(figures: DirectionFigures) -> str:
+def _facts(figures: DirectionFigures) -> Table:
     """What the tables have no column for."""
     # Where ooo_count is always 0, a responder does not fill it in.
     took, held = figures.message_time, figures.held_above_hole_max
@@ -238,7 +244,7 @@ def _facts(figures: DirectionFigures) -> str:
         ["NACKs, NAKs", ", ".join(f"{name} {count:,}" for name, count in (figures.nacks | figures.naks).items())],
         ["probes", f"{figures.probes_answered:,} of {figures.probes:,} answered" if figures.probes else ""],
     ]
-    return table([], [fact for fact in facts if fact[1]], 2)
+    return Table([], [fact for fact in facts if fact[1]], 2)
 
 
 def _share(share: float | None) -> str:
@@ -253,7 +259,7 @@ def _lost(path: PathFigures) -> str | None:
     return None if path.lost is None else count_text(path.lost, path.loss_share)
 
 
-def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
+def _paths(paths: list[PathFigures], at_receiver: bool) -> Table:
     headings = ["EV", "route", "plane", "packets", "bytes", "lost", "trims", "resent on it", "marks", "RTT µs", "p99"]
     headings += ["probes", "out", "out ms", "state"]
     rows: list[list[Cell]] = []
@@ -268,23 +274,23 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
             else [path.outs, number_text(None if path.out_ns is None else path.out_ns / 1e6, ",.1f"), path.state]
         )
         rows.append(row)
-    return table(headings, rows, 2, mono=2, most=_PATHS_LISTED)
+    return Table(headings, rows, 2, mono=2, most=_PATHS_LISTED)
 
 
-def _loss(paths: list[PathFigures]) -> str:
+def _loss(paths: list[PathFigures]) -> dict[str, _Bars | None]:
     """Bars of what is inferred; below them, where there is a trace, bars of what it reports."""
     if all(path.reported is None for path in paths):
-        return _bars(paths)
+        return {"inferred": _bars(paths)}
     reported = [_as_reported(path, path.reported) for path in paths if path.reported is not None]
     most = max(map(_bad, [*paths, *reported]))
-    return f"<p>Inferred from the packets</p>{_bars(paths, most)}<p>Reported by the endpoint</p>{_bars(reported, most)}"
+    return {"inferred": _bars(paths, most), "reported": _bars(reported, most)}
 
 
 def _as_reported(path: PathFigures, reported: PathReported) -> PathFigures:
     return PathFigures(path.ev, path.route, path.plane, path.packets, lost=reported.lost, trimmed=reported.trimmed)
 
 
-def _reported(figures: DirectionFigures, reported: DirectionReported) -> str:
+def _reported(figures: DirectionFigures, reported: DirectionReported) -> list[Table]:
     """Tables: inferred beside reported, of the direction and of its paths."""
     triggers = ", ".join(f"{name} {count:,}" for name, count in (reported.losses_by_trigger or {}).items())
     rows: list[list[Cell]] = [
@@ -296,7 +302,7 @@ def _reported(figures: DirectionFigures, reported: DirectionReported) -> str:
         ["spurious", figures.spurious_retransmissions, reported.spurious_retransmissions, "as the requestor noticed"],
         ["came twice", None, reported.duplicates_received, "as the responder counted"],
     ]
-    parts = ["<h3>Inferred and reported</h3>", table(["", "inferred", "reported", "reported in detail"], rows, 1)]
+    tables = [Table(["", "inferred", "reported", "reported in detail"], rows, 1)]
     paths = [(path, path.reported) for path in figures.paths if path.reported is not None]
     if paths:
         headings = ["EV", "lost inferred", "reported", "both", "out inferred", "reported", "state inferred", "reported"]
@@ -304,34 +310,26 @@ def _reported(figures: DirectionFigures, reported: DirectionReported) -> str:
             [f"0x{path.ev:08x}", path.lost, says.lost, says.lost_in_both, path.outs, says.outs, path.state, says.state]
             for path, says in paths
         ]
-        parts.append(table(headings, of_paths, 1, mono=1, most=_PATHS_LISTED))
-    return "\n".join(parts)
+        tables.append(Table(headings, of_paths, 1, mono=1, most=_PATHS_LISTED))
+    return tables
 
 
-def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
-    """`full` is the share that fills a bar; 0 for the largest here."""
+def _bars(paths: list[PathFigures], full: float = 0.0) -> _Bars | None:
+    """`full` is the share that fills a bar; 0 for the largest here. None where nothing was lost or trimmed."""
     used = [path for path in paths if path.packets]
     chosen = used if len(used) <= _BARS else sorted(used, key=lambda path: -_bad(path))[:_BARS]
     most = max((_bad(path) for path in chosen), default=0)
     if not most:
-        return "<p class=note>Nothing was lost or trimmed.</p>"
+        return None
     most = full or most
-    lines = []
+    bars = []
     for path in chosen:
-        widths = (path.lost or 0) / path.packets / most * 100, path.trimmed / path.packets / most * 100
-        words = f"{percent_text(_bad(path))}: {path.lost or 0:,} lost" + (
-            f", {path.trimmed:,} trimmed" if path.trimmed else ""
-        )
+        lost, trimmed = path.lost or 0, path.trimmed
+        words = f"{percent_text(_bad(path))}: {lost:,} lost" + (f", {trimmed:,} trimmed" if trimmed else "")
+        whole = path.packets * most / 100
         label = path.way or f"EV 0x{path.ev:08x}"
-        lines.append(
-            f"<code>{escape(label)}</code><div class=track><div class=lost style=width:{widths[0]:.2f}%></div>"
-            f"<div class=trimmed style=width:{widths[1]:.2f}%></div></div>"
-            f"<span>{escape(f'{words} of {path.packets:,}')}</span>"
-        )
-    legend = "<div class=legend><span class=key><span class=box style='background:var(--lost)'></span>lost</span>"
-    legend += "<span class=key><span class=box style='background:var(--skip)'></span>trimmed</span></div>"
-    axis = f"<span></span><div class=axis><span>0 %</span><span>{percent_text(most)}</span></div><span></span>"
-    return legend + "<div class=bars>" + "\n".join(lines) + axis + "</div>"
+        bars.append(_Bar(label, lost / whole, trimmed / whole, f"{words} of {path.packets:,}"))
+    return _Bars(bars, percent_text(most))
 
 
 def _bad(path: PathFigures) -> float:
