@@ -7,18 +7,18 @@ import json
 from pathlib import Path
 
 import pytest
+from behaviour import cut_cables, loss, unequal_delays
+from behaviour.__main__ import EXPERIMENTS, as_markdown, main
+from behaviour.figures import MILLISECOND
+from behaviour.incast import SENDERS, incast
+from behaviour.loss import go_back_n_goodput, mrc_goodput
+from behaviour.lossy_path import departure
+from behaviour.marked_path import avoidance
+from behaviour.unequal_delays import spurious
 from click.testing import CliRunner
 
 from mrc import CORE
 from mrc.core import COMPILED
-from mrc.sim.behaviour import cut_cables, loss, unequal_delays
-from mrc.sim.behaviour.__main__ import EXPERIMENTS, as_markdown, main
-from mrc.sim.behaviour.figures import MILLISECOND
-from mrc.sim.behaviour.incast import SENDERS, incast
-from mrc.sim.behaviour.loss import go_back_n_goodput, mrc_goodput
-from mrc.sim.behaviour.lossy_path import departure
-from mrc.sim.behaviour.marked_path import avoidance
-from mrc.sim.behaviour.unequal_delays import spurious
 
 
 def test_one_percent_of_loss_costs_less_than_two_percent_of_goodput() -> None:
@@ -95,7 +95,7 @@ SAMPLED = {
 @pytest.mark.skipif(CORE.kind != COMPILED, reason="interpreted it takes minutes, and the figures are the same")
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_page_has_the_figures_of_today(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line by line. The tool writes the page: `tools/behaviour --update docs/virtual-time.md`."""
+    """Line by line. The tool writes the page: `benchmarks/virtual-time --update docs/virtual-time.md`."""
     if name in SAMPLED:
         monkeypatch.setattr(*SAMPLED[name])
     experiment = EXPERIMENTS[name]

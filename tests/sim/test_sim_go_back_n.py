@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from behaviour.go_back_n import GoBackNConfig, GoBackNFlow
+
 from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
-from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import SimPacket
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000

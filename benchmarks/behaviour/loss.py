@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+from behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Plot, goodput_gbps
+from behaviour.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import at_least, below
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Plot, goodput_gbps
 from mrc.sim.fabric import SimFabric
-from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import LinkModel
 
 WINDOW_PACKETS = 100

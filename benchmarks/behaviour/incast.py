@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import Configured, Nscc, NsccConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import at_least, below
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from behaviour.figures import Experiment, Figures, Value
 from mrc.report.expectations import exactly
-from mrc.sim.behaviour.figures import Experiment, Figures, Value
 from mrc.sim.cluster import run as simulate
 from mrc.sim.experiment import ExperimentFile
 

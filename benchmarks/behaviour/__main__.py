@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`tools/behaviour`: run experiments, print their figures, exit 1 when one misses its bar."""
+"""`benchmarks/virtual-time`: run experiments, print their figures, exit 1 when one misses its bar."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from behaviour.cut_cables import CUT_CABLES
+from behaviour.figures import Experiment, Figures, Value
+from behaviour.incast import INCAST
+from behaviour.loss import LOSS
+from behaviour.lossy_path import LOSSY_PATH
+from behaviour.marked_path import MARKED_PATH
+from behaviour.unequal_delays import UNEQUAL_DELAYS
 from mrc.errors import SystemRefused
 from mrc.report.plots import legend, svg
 from mrc.report.tables import markdown
-from mrc.sim.behaviour.cut_cables import CUT_CABLES
-from mrc.sim.behaviour.figures import Experiment, Figures, Value
-from mrc.sim.behaviour.incast import INCAST
-from mrc.sim.behaviour.loss import LOSS
-from mrc.sim.behaviour.lossy_path import LOSSY_PATH
-from mrc.sim.behaviour.marked_path import MARKED_PATH
-from mrc.sim.behaviour.unequal_delays import UNEQUAL_DELAYS
 from mrc.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def as_document(experiment: Experiment, figures: Figures) -> dict[str, Any]:
 def as_markdown(experiment: Experiment, figures: Figures) -> str:
     """A section as docs/virtual-time.md has it."""
     columns = list(figures.rows[0])
-    lines = [f"## {experiment.title}", "", f"`tools/behaviour {experiment.name}`. {experiment.setup}", ""]
+    lines = [f"## {experiment.title}", "", f"`benchmarks/virtual-time {experiment.name}`. {experiment.setup}", ""]
     lines += markdown(columns, [[_short(row[column]) for column in columns] for row in figures.rows])
     lines.append("")
     for bar in figures.bars:
@@ -108,4 +108,4 @@ def main(names: tuple[str, ...], seed: int, as_json: bool, update: Path | None, 
 
 
 if __name__ == "__main__":
-    main(prog_name="tools/behaviour")
+    main(prog_name="benchmarks/virtual-time")

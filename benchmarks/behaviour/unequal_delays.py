@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Value
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import below
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Value
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel
 
