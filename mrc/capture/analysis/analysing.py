@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.beginning import not_seen, resent_only
+from mrc.capture.analysis.beginning import lacks_arrivals, not_seen, resent_only
 from mrc.capture.analysis.capture_point import (
     BOTH,
     MIDDLE,
@@ -43,6 +43,7 @@ from mrc.capture.analysis.sending import Pace, messages, pace
 from mrc.capture.analysis.traffic import operations_of
 from mrc.capture.analysis.unknown import (
     forget_losses,
+    forget_pace,
     forget_place,
     forget_round_trips,
     forget_times,
@@ -68,7 +69,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     requests, answers = placed(requests, answers, flow.copies, flow.mrc)
     apart = flow.copies.there
     of_two = flow.copies.of_two_places and apart is not None
-    mixed_up = not flow.mrc and of_two and apart is not None and not is_in_order(requests, answers, apart.usual)
+    # How far apart they are by the clocks shows nothing of what passed one place before the file begins.
+    way_ns = apart.usual - (flow.copies.clock_offset_ns or 0) if apart is not None else 0
+    mixed_up = not flow.mrc and of_two and not is_in_order(requests, answers, way_ns)
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
         answers["time"] += ahead_ns
@@ -79,7 +82,8 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     reached = flow.copies.reached.of(requests["number"]) if flow.copies.reached and point.side == BOTH else None
     behind = point.side in (RECEIVER, MIDDLE)
     known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=behind, reached=reached)
-    if known.reorders and (flow.copies.of_two_places or not_seen(known, answers, False)):
+    two_clocks = flow.copies.of_two_places or flow.copies.drift is not None
+    if known.reorders and (two_clocks or not_seen(known, answers, False)):
         # A sighting that was taken for another packet's stands alone too, and so does one beside those the file lacks.
         known = replace(known, reorders=False)
     matched = match_probes(probes, answers)
@@ -113,19 +117,31 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     figures.answers_ahead_ns = ahead_ns or None
     # Of RC sightings of one packet on both sides of such a pause are not known to be of one.
     mixed_up |= not flow.mrc and of_two and (bool(unsure) or flow.torn)
+    # Nor are two that stand there and are one that the network doubled, as it did others.
+    mixed_up |= not flow.mrc and flow.torn and flow.copies.duplicates > 0
     if not flow.mrc and of_two and apart is not None and not apart.far and flow.copies.clock_offset_ns is not None:
         # Nor, by two clocks and where no hop limit tells the places apart, of one or of two that were sent.
         mixed_up |= bool(known.again.any())
+        if mixed_up:
+            # One that stands alone may be at the other clock's time.
+            forget_pace(figures)
+            stalls = direction.stalls_ns
+            direction = replace(direction, stalls_ns=np.where(stalls > abs(apart.usual), stalls, 0))
     drifts = flow.copies.drift is not None
     drifting = flow.copies.drift is not None and not flow.copies.drift.taken_out
     if drifting and flow.mrc:
         forget_losses(figures)
     elif drifting:
         forget_place(figures)
-    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc) or (known.reorders and point.side != SENDER):
+    # Packets that come late are not told from those that were sent again, also where it may be the capture's doing.
+    overtaken = not known.in_order
+    if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc) or (overtaken and point.side != SENDER):
         forget_transmissions(figures)
-    elif known.reorders:
+    elif overtaken:
         figures.spurious_retransmissions = None
+        if figures.not_captured:
+            # What is sent again may stand alone.
+            figures.retransmissions = None
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
         figures.retransmissions = figures.spurious_retransmissions = None
     elif not flow.mrc and point.side in (SENDER, BOTH) and figures.lost and not is_in_order(requests, answers, 0):
@@ -142,6 +158,11 @@ def _answers_ahead(requests: Rows, answers: Rows) -> int:
     file of two hosts' captures, each of what it sent, with clocks apart."""
     first = np.flatnonzero(~requests["rtx"])
     sacks = answers[np.isin(answers["kind"], (SACK, ACK)) & ~answers["rtx"]]
+    # A responder of RC says the same of all that it has already: once is enough.
+    news = sacks["kind"] == SACK
+    if not news.all():
+        news[np.unique(sacks["trigger"], return_index=True)[1]] = True
+        sacks = sacks[news]
     if not len(first) or not len(sacks):
         return 0
     seqs, at = np.unique(requests["seq"][first], return_index=True)
@@ -180,10 +201,12 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     # Of RC it depends on the place which of the packets gone back for never came here.
     unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
     unsure |= known.may_hide or (figures.transport == "mrc" and _may_come_later(direction, again))
-    if figures.capture_point not in (SENDER, BOTH) and not figures.not_captured and not unsure and not two_places:
+    lacks = figures.not_captured > 0
+    lacks |= figures.transport == "rc" and figures.capture_point in (RECEIVER, MIDDLE) and lacks_arrivals(known)
+    if figures.capture_point not in (SENDER, BOTH) and not lacks and not unsure and not two_places:
         figures.missing_before_capture = alone
     if at_receiver:
-        behind_is_known = not figures.not_captured and not known.unsettled
+        behind_is_known = not lacks and not known.unsettled
         figures.lost_behind_capture = int(direction.lost.sum()) if behind_is_known else None
         figures.lost_unsure = int((known.are(LOST) & ~direction.lost).sum())
     else:

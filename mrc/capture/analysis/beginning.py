@@ -10,6 +10,7 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER, acknowledged
 from mrc.capture.analysis.fates import Fates
 from mrc.capture.analysis.records import NACK, Rows
+from mrc.capture.analysis.sending import STARTS
 from mrc.capture.frames import I64, Bools
 
 
@@ -39,8 +40,13 @@ def beginning(known: Fates, mrc: bool) -> Beginning:
     time, number = requests["time"][firsts], requests["number"][firsts]
     soonest = np.flatnonzero(time == time.min())
     earliest = requests[firsts[soonest[number[soonest].argmin()]]]
-    if not mrc or earliest["msn"] == 0:
+    begins = not mrc or earliest["msn"] == 0
+    if begins and (mrc or known.in_order or STARTS[earliest["opcode"]]):
         return Beginning(int(earliest["seq"]), int(earliest["seq"]), -int(NEVER), -int(NEVER))
+    if begins:
+        # Of RC that comes out of order the first in the file may have been overtaken by what passed before it begins.
+        settled = int(earliest["time"]) + known.shortest_ns
+        return Beginning(int(earliest["seq"]), int(earliest["seq"]), settled, settled)
     order = np.lexsort((number, time))
     seq, time = requests["seq"][firsts[order]], time[order]
     highest = np.maximum.accumulate(seq)
@@ -70,6 +76,27 @@ def not_seen(known: Fates, answers: Rows, mrc: bool) -> int:
     up_to = min(up_to, int(early["base"].max()) + 64, int(max(early["trigger"].max(), whole)) + 64)
     unseen = np.setdiff1d(np.arange(whole, up_to + 1), seqs)
     return count - int((acknowledged(unseen, early, np.full(len(early), -NEVER)).at < NEVER).sum())
+
+
+def lacks_arrivals(known: Fates) -> bool:
+    """Of RC that comes in order, at the receiver or between: whether the responder acknowledges what had not passed
+    here by then in the order in which it takes packets. Then the capture lacks some, though others of the same PSNs
+    are in it."""
+    seqs, at, edge = known.acknowledged.seqs, known.acknowledged.at, known.acknowledged.edge
+    if not len(edge) or not known.again.any():
+        return False
+    time = known.requests["time"]
+    begins = np.flatnonzero(known.first)
+    earliest = max(int(known.requests["seq"][time.argmin()]), int(edge[0]) + 1)
+    some = slice(*np.searchsorted(seqs, (earliest, int(edge[-1]) + 1)).tolist())
+    ends = np.append(begins[1:], len(time))
+    taken = -int(NEVER)
+    for begin, end, acknowledged_at in zip(begins[some].tolist(), ends[some].tolist(), at[some].tolist(), strict=True):
+        came = begin + int(np.searchsorted(time[begin:end], taken))
+        if came == end or time[came] > acknowledged_at:
+            return True
+        taken = int(time[came])
+    return False
 
 
 def resent_only(known: Fates, answers: Rows, trimmed: Rows, at_receiver: bool, lost_behind: bool) -> int | None:

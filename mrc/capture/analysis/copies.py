@@ -16,8 +16,9 @@ import numpy as np
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.drift import without_drift
 from mrc.capture.analysis.flows import Copies, Flow, Pair, Reached
+from mrc.capture.analysis.go_back import SEQUENCE_ERROR
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
-from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, PROBE_ROW, REQUEST_ROW, Rows
+from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, NAK, PROBE_ROW, REQUEST_ROW, Rows
 from mrc.capture.analysis.sightings import MOST, Once, Sightings
 from mrc.capture.frames import I64, Bools
 
@@ -51,9 +52,9 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     asking.allow_as_much_as(there.way)
     noticing = Sightings(notices, _key(notices, notices["probe_id"]))
     window, window_back, apart = _windows(there, back, requests, answers, flow.mrc)
-    doubled = 0
+    doubled, alone = 0, False
     if there.way is not None and window is None and not flow.mrc:
-        requests, doubled = _doubled_at_a_place(requests, coarse)
+        requests, doubled, alone = _doubled_at_a_place(requests, coarse)
         there = Sightings(requests, _key(requests, requests["seq"])) if doubled else there
     if len(there.at) < _FEWEST:
         window = window or usual
@@ -61,17 +62,19 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
         window_back = window_back or window or usual
     sent = there.transmissions(window, apart)
     drop = ~firsts(sent)[there.at]
-    lone = _doubled_here_and_there(there, drop) if window is None else np.zeros(len(drop), np.bool_)
+    lone = np.zeros(len(drop), np.bool_)
+    if window is None and drop.any():
+        lone = _doubled_here_and_there(there, sent)
     if window is None and there.way is None and (~drop).any():
         # Sooner than any answer can have come nobody sends again.
-        soon = ~drop & there.sooner_than(_soonest_answer(requests, answers), 0 if coarse else LEAST_TOLERANCE_NS)
+        soon = ~drop & _sooner_than_sent(there, requests, answers, coarse)
         sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
     sent_back = back.transmissions(window_back, held=True)
     near = _nearest(there, sent, back, sent_back)
     requests_once = Once(there, sent, last=near.last_of_requests, high=True)
     if window is not None and not flow.mrc:
-        requests_once.rows, doubled = _doubled_beside_copies(requests_once.rows, answers, coarse)
+        requests_once.rows, doubled = _doubled_beside_copies(requests_once.rows, answers, window, coarse)
     answers_once = Once(back, sent_back, last=near.last_of_answers, high=False)
     probes_once = Once(
         asking, asking.transmissions(window or window_back, held=True), last=near.last_of_requests, high=True
@@ -90,6 +93,7 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
     more = 2 ** (len(apart) + 1)
     unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
+    unclear |= alone
     far = _apart(requests_once, answers_once, near)
     reached = _reached(requests_once, far[0].far) if flow.mrc and far[0] is not None and far[0].far else None
     flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *far, unclear, drift, reached)
@@ -121,21 +125,39 @@ def _windows(
     return window, window_back, apart
 
 
-def _doubled_beside_copies(requests: Rows, answers: Rows, coarse: bool) -> tuple[Rows, int]:
+def _doubled_beside_copies(requests: Rows, answers: Rows, window: Window, coarse: bool) -> tuple[Rows, int]:
     """RC requests of which the capture's copies are out, without those that the network doubled, and how many these
     were: they come sooner than any answer can have come."""
     found = Sightings(requests, _key(requests, requests["seq"]))
     if found.way is not None:
         return requests, 0
-    soon = found.sooner_than(_soonest_answer(requests, answers), 0 if coarse else LEAST_TOLERANCE_NS)
+    soon = _sooner_than_sent(found, requests, answers, coarse)
+    # What only one place saw, and what both did: that it is of one transmission the distance of the two shows.
+    lone, lone_before = requests["lone"][found.order[found.at]], requests["lone"][found.order[found.at - 1]]
+    away = lone & ~lone_before & (found.gap >= window.middle - window.tolerances[0])
+    soon &= ~lone & ~lone_before | away | (found.gap <= LEAST_TOLERANCE_NS)
     return _without(requests, found.order[found.at[soon]]), int(soon.sum())
 
 
-def _doubled_at_a_place(requests: Rows, coarse: bool) -> tuple[Rows, int]:
+def _sooner_than_sent(sightings: Sightings, requests: Rows, answers: Rows, coarse: bool) -> Bools:
+    """Which second sightings of RC requests come sooner than any answer can have come that made the requestor send them
+    again, none of which is seen between the two."""
+    soon = sightings.sooner_than(_soonest_answer(requests, answers), 0 if coarse else LEAST_TOLERANCE_NS)
+    rows = sightings.order[sightings.at[soon]]
+    naks = answers[(answers["kind"] == NAK) & (answers["code"] == SEQUENCE_ERROR)]
+    for place, psn, time in zip(
+        np.flatnonzero(soon).tolist(), requests["seq"][rows].tolist(), requests["time"][rows].tolist(), strict=True
+    ):
+        begin, end = np.searchsorted(naks["time"], (time - sightings.gap[place], time), "right").tolist()
+        soon[place] = not (naks["cack"][begin:end] + 1 == psn).any()
+    return soon
+
+
+def _doubled_at_a_place(requests: Rows, coarse: bool) -> tuple[Rows, int, bool]:
     """RC requests seen at several places, without those that one place has twice at once and another once; how many one
-    place had of them. (What was sent twice is twice at each place; one that came late and the next are at once there.)
-    """
-    drop, most = [], 0
+    place had of them, and whether one place has some that no other has at all. (What was sent twice is twice at each
+    place; one that came late and the next are at once there.)"""
+    drop, most, alone = [], 0, False
     key = _key(requests, requests["seq"])
     _, packet, at_all = np.unique(key, return_inverse=True, return_counts=True)
     for hop in np.unique(requests["hop"]).tolist():
@@ -144,10 +166,11 @@ def _doubled_at_a_place(requests: Rows, coarse: bool) -> tuple[Rows, int]:
         soon = rows[found.order[found.at[found.gap <= (0 if coarse else LEAST_TOLERANCE_NS)]]]
         here = np.bincount(packet[rows], minlength=len(at_all))
         elsewhere = (at_all - here)[packet[soon]]
+        alone |= bool((elsewhere == 0).any())
         soon = soon[(elsewhere > 0) & (elsewhere < here[packet[soon]])]
         drop.append(soon)
         most = max(most, len(soon))
-    return _without(requests, np.concatenate(drop)) if drop else requests, most
+    return (_without(requests, np.concatenate(drop)) if drop else requests), most, alone
 
 
 def _without(rows: Rows, dropped: I64) -> Rows:
@@ -201,9 +224,11 @@ def _key(rows: Rows, seq: I64) -> I64:
     return key
 
 
-def _doubled_here_and_there(sightings: Sightings, drop: Bools) -> Bools:
-    """Which of the sightings dropped stand alone: on their addresses most packets were seen once, at this place."""
-    here: Bools = drop & ~sightings.moved
+def _doubled_here_and_there(sightings: Sightings, sent: I64) -> Bools:
+    """Which of the second sightings stand alone: another of their transmission (`sent`) was seen at the same place, and
+    on their addresses most packets were seen there once."""
+    hop = sightings.rows["hop"][sightings.order].astype(np.int64)
+    here: Bools = ~firsts((sent << 32) + hop)[sightings.at]
     if not here.any():
         return here
     pair = sightings.rows["pair"]

@@ -75,6 +75,11 @@ def _gave_up(direction: Direction) -> Iterator[Finding]:
     if not len(direction.answers) or not len(known.requests):
         return
     sent = np.bincount(known.group)
+    if direction.figures.transport == "rc" and len(known.acknowledged.edge):
+        # What RC went back for before anything behind was acknowledged was not sent in vain; the last of these was on
+        # its way by then.
+        before = np.bincount(known.group, known.requests["time"] <= known.acknowledged.edge_time[-1]).astype(np.int64)
+        sent -= np.maximum(before - 1, 0)
     worst = int(np.where(known.acknowledged.at == NEVER, sent, 0).argmax())
     if sent[worst] < _GIVEN_UP_AFTER or known.acknowledged.at[worst] != NEVER:
         return

@@ -79,7 +79,7 @@ class Copies:
     clock_offset_ns: int | None = None
     there: Apart | None = None
     back: Apart | None = None
-    # Answers and requests are there more often than the distances found explain.
+    # Answers and requests are there more often than the distances found explain, or one place alone has some twice.
     is_unclear: bool = False
     drift: Drift | None = None
     # Of MRC, where hop limits tell two places apart.

@@ -124,11 +124,12 @@ def _near_and_far(rows: Rows, begins: I64, sizes: I64) -> tuple[I64, I64] | None
 
 class _Around(NamedTuple):
     """What a flow shows around a pause: whether its PSNs `go_on` behind it, whether those before it are sent `again`,
-    and whether it lies `within` a message."""
+    and whether it lies `within` a message that nothing had made the requestor stop in; whether it is of RC."""
 
     go_on: bool
     again: bool
     within: bool
+    rc: bool
 
 
 def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
@@ -147,6 +148,9 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
             continue
         across = pairs.across(pause)
         ns = _step_of(pairs.sent[across], pairs.longer[across], tolerance)
+        if any(each.again and each.rc for each in there):
+            # Sightings of what RC sent twice are no pairs.
+            ns = None
         if ns is None and pause.ns >= _LONG_NS and (held := across & pairs.fabric).any():
             # No fabric holds packets for so long.
             ns = int(np.median(pairs.longer[held]))
@@ -237,7 +241,16 @@ def _around(flow: Flow, seen: _Seen, pause: Pause) -> _Around | None:
     go_on = len(fresh) > 0 and int(fresh.min()) <= int(last["seq"]) + _AHEAD
     latest = np.arange(last["seq"] - _LATEST + 1, last["seq"] + 1)
     again = bool(np.isin(latest, seen.more).mean() > 0.5)
-    return _Around(go_on, again, flow.mrc and not ENDS[last["opcode"]] and not first["rtx"])
+    within = not ENDS[last["opcode"]] and not first["rtx"]
+    if not flow.mrc:
+        # A timer goes back to what is not acknowledged: the next one had been lost on its way here if all before it is.
+        within &= first["seq"] == last["seq"] + 1 and not _is_acknowledged(flow, int(last["seq"]), pause)
+    return _Around(go_on, again, bool(within), not flow.mrc)
+
+
+def _is_acknowledged(flow: Flow, seq: int, pause: Pause) -> bool:
+    """Whether an answer before the end of a pause covers a PSN."""
+    return any(bool(((part["time"] < pause.end) & (part["cack"] >= seq)).any()) for part in flow.answers)
 
 
 def without_steps(flows: list[Flow], operations: Iterable[list[Rows]], steps: list[Step]) -> None:

@@ -84,9 +84,11 @@ def gone_back(
     unsettled, guessed = 0, False
     doubtful = np.zeros(len(requests), np.bool_)
     had_come = 0
-    # What goes back alone merely came late.
+    # What goes back alone merely came late, and so did one of two that come one behind the other, without the pause
+    # after which a timer goes back.
     following = seq[np.minimum(begins + 1, len(seq) - 1)] - seq[begins] if len(seq) else seq
-    going_on = time[begins[(following == 0) | (following == 1)]]
+    once_more = (begins > 0) & (seq[begins - 1] == seq[begins]) & (time[begins] - time[begins - 1] <= _PAUSE * usual)
+    going_on = time[begins[((following == 0) | (following == 1)) & ~once_more]]
     unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
     for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
         last_begin, last_head = pass_begin, next_head
@@ -247,10 +249,14 @@ def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, slowest: i
 
 
 def _silent(requests: Rows, acks: Rows) -> I64:
-    """PSNs of packets that do not ask for an answer, of a responder that nearly always waits until one does."""
+    """PSNs of packets that do not ask for an answer, of a responder that nearly always waits until one does. (Where it
+    has what is sent again already, it does not wait.)"""
     asked = np.unique(requests["seq"][requests["ackreq"] | (requests["span"] > 0)])
+    seqs, times = np.unique(requests["seq"], return_counts=True)
     moving = np.unique(acks["cack"])
-    moving = moving[np.isin(moving, requests["seq"])]
+    moving = moving[np.isin(moving, seqs)]
+    once = moving[np.isin(moving, seqs[times == 1])]
+    moving = once if len(once) else moving
     if not len(moving) or np.isin(moving, asked).mean() < _USUALLY:
         return asked[:0]
     return np.setdiff1d(requests["seq"], asked)

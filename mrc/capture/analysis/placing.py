@@ -92,8 +92,11 @@ def _place_in_order(requests: Rows, there: Apart, mrc: bool) -> None:
     seq, time = requests["seq"][rows], requests["time"][rows]
     gaps = there.gaps(requests["ev"][rows])
     here, moved = _distance(others, seq, time, mrc), _distance(others, seq, time - gaps, mrc)
-    # At the beginning of the file nothing stands before: one that is not followed by the next PSN is of the far place.
+    # At the beginning of the file nothing stands before: one that is not followed by the next PSN is of the far place,
+    # unless it follows the one before.
     first = time < requests["time"][0] + np.abs(gaps)
+    before = np.searchsorted(others["time"], time) - 1
+    first &= (before < 0) | (others["seq"][np.maximum(before, 0)] != seq - 1) if len(others) else True
     earlier = (moved < here) | (first & (moved == here) & (here > 2))
     requests["time"][rows[earlier]] -= gaps[earlier]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mrc.capture.analysis.distances import MOST_WINDOWS, Way, Window
+from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, MOST_WINDOWS, Way, Window
 from mrc.capture.analysis.pairing import Distance, firsts, mended, paired
 from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
@@ -125,7 +125,9 @@ class Sightings:
             sent, time = np.arange(len(self.rows)), self.time[self.order]
             for each in apart:
                 sent = paired(time, key, each, sent)
-            return mended(self.rows["seq"], sent, self.order)
+            # One place has what it has twice at once; a requestor sends again later than that.
+            of_two = max(each.middle for each in apart) >= LEAST_TOLERANCE_NS
+            return mended(self.rows["seq"], sent, self.order) if of_two else sent
         repeats: Bools = self.sole.copy()
         repeats |= self.moved & (np.abs(self.gap) <= self.way.tolerance if self.way else True)
         if held:

@@ -79,6 +79,15 @@ def forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
         path.out_ns = None if path.out_ns is None else round(path.out_ns, -6)
 
 
+def forget_pace(figures: DirectionFigures) -> None:
+    """How long the requestor took, and waited, is not certain."""
+    figures.goodput_gbps = figures.idle_share = figures.waiting_share = None
+    figures.longest_stall_ns = figures.longest_stall_after_packet = None
+    figures.message_time = Times(0)
+    for plane in figures.planes:
+        plane.goodput_gbps = None
+
+
 def forget_times(direction: Direction, unsure: Sequence[Pause]) -> None:
     """Times across pauses in which the clock may have been set."""
     figures, known = direction.figures, direction.fates
@@ -86,11 +95,7 @@ def forget_times(direction: Direction, unsure: Sequence[Pause]) -> None:
     across = [pause for pause in unsure if first is not None and last is not None and first < pause.end <= last]
     if not across:
         return
-    figures.goodput_gbps = figures.idle_share = figures.waiting_share = None
-    figures.longest_stall_ns = figures.longest_stall_after_packet = None
-    figures.message_time = Times(0)
-    for plane in figures.planes:
-        plane.goodput_gbps = None
+    forget_pace(figures)
     trips, sent = known.round_trips, known.requests["time"][known.round_trips.transmission]
     kept = np.ones(len(trips.ns), np.bool_)
     for pause in across:
