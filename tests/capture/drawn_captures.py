@@ -29,7 +29,7 @@ PLACES = ("sender", "middle", "receiver", "ends")
 HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
 # Drawn apart from the others, in some of the captures to which nothing else is done.
 MORE_HARMS = ("step", "snaplen", "drift")
-# Of RC only where nothing else is done to the capture.
+# In some of the draws that have none.
 MORE_FAULTS = {"mrc": ("congested", "congested"), "rc": ("doubled", "late")}
 
 
@@ -128,7 +128,7 @@ def drawn(
     if not fault:
         fault = fault_drawn
         if (transport == "mrc" and fault in ("rnr", "timeouts")) or (
-            transport == "rc" and fault in ("path", "plane", "dead", "slow", "doubled", "late")
+            transport == "rc" and fault in ("path", "plane", "dead", "slow")
         ):
             fault = "loss"
     if fault == "plane" and planes == 1:
@@ -138,12 +138,7 @@ def drawn(
     place, harm = place or place_drawn, harm or harm_drawn
     if harm == "offset" and place != "ends":
         harm = "none"
-    if (
-        not fault_given
-        and fault == "none"
-        and (transport == "mrc" or harm == "none")
-        and (which := more.random()) < 0.6
-    ):
+    if not fault_given and fault == "none" and (which := more.random()) < 0.6:
         fault = MORE_FAULTS[transport][which < 0.3]
     elif not given and harm == "none" and more.random() < 0.5:
         harm = more.choice(MORE_HARMS)
