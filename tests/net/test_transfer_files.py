@@ -59,6 +59,7 @@ def incoming(directory: Directory, name: str, content: bytes) -> IncomingFile:
     if content:
         part = file.part(0, len(content))
         part.map[:] = content
+        part.store()
         part.close()
     return file
 
@@ -101,6 +102,7 @@ def test_parts_of_a_file_lie_where_they_belong(kind: str, directory: Directory) 
     for offset, content in ((0, b"a" * 4096), (4096, b"b" * 4096), (8192, b"end")):
         part = file.part(offset, len(content))
         part.map[:] = content
+        part.store()
         part.close()
         part.close()
     file.commit()

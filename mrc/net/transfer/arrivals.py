@@ -3,26 +3,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import stat
+import threading
 from collections.abc import Callable
 from typing import Any
 
-from mrc.errors import CallerError, MrcError, PeerError
+from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.net.negotiation import integer, text
 from mrc.net.transfer.arriving import Arriving, Part
 from mrc.net.transfer.background import Background
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
 from mrc.net.transfer.directory import Directory, IncomingTree
-from mrc.net.transfer.incoming import ExistingFile, IncomingFile
+from mrc.net.transfer.incoming import ExistingFile, IncomingFile, IncomingPart
 from mrc.net.transfer.names import FilePath, file_path, shown
 from mrc.net.transfer.pack_arrival import PackArrival
 from mrc.net.transfer.packs import announced
 from mrc.net.transfer.report import FileReport
 from mrc.net.transfer.streams import OutputStream, StreamedFile, StreamedPart
 from mrc.net.transfer.sums import CHUNK, FileSum, Sums
-from mrc.net.transfer.terms import BLOCK_BYTES, MAX_INDEX, MOST_BLOCKS, PART_BYTES, PARTS_OPEN, Attributes
+from mrc.net.transfer.terms import (
+    BLOCK_BYTES,
+    MAX_INDEX,
+    MOST_BLOCKS,
+    PART_BYTES,
+    PARTS_OPEN,
+    PARTS_STORED,
+    Attributes,
+)
 from mrc.untrusted import quoted
 from mrc.verbs import PD
 
@@ -35,8 +45,9 @@ class Arrivals:
     """The requests of one session about its files. One at a time; `on_their_way` may be asked from anywhere.
 
     A file is announced (`open`), parts of it are opened to writes and accepted, a few at a time (`extend`), and it is
-    named when its sum is the sender's (`commit`). A part is summed when it is accepted, beside the requests. What is
-    there already is compared by `compare` and `blocks` and is not sent. `placed` returns how many bytes the session's
+    named when its sum is the sender's (`commit`). A part is stored and summed when it is accepted, beside the requests;
+    who accepts more than the disk takes waits. What is there already is compared by `compare` and `blocks` and is not
+    sent. `placed` returns how many bytes the session's
     QPs have placed. Disk that was taken and not filled counts against the session's bounds until it is, so that a
     sender cannot take more of it than it sends data for. Every request raises PeerError for what the sender may not
     ask, SystemRefused for a full disk. `close` lets go of what is not whole.
@@ -57,7 +68,8 @@ class Arrivals:
         self._placed = placed
         # Its key goes to the sender.
         self.sums = Sums()
-        self._summing = Background("mrc sum")
+        self._storing = Background("mrc store")
+        self._storing_room = threading.Semaphore(PARTS_STORED)
         self._files: dict[int, Arriving] = {}
         self._trees: dict[str, IncomingTree] = {}
         # The pack of small files that is on its way.
@@ -246,7 +258,7 @@ class Arrivals:
             self._places.give_back()
         while self._trees:
             self._trees.popitem()[1].close()
-        self._summing.close()
+        self._storing.close()
 
     def _path(self, body: dict[str, Any]) -> FilePath:
         return file_path(body.get("path"), self._bounds.name_bytes)
@@ -294,6 +306,7 @@ class Arrivals:
 
     def _open_part(self, arriving: Arriving, body: dict[str, Any]) -> dict[str, Any]:
         """Describe the next part of a file to its sender: address, R_Key, and how much of the stretch it asked for."""
+        arriving.check_stored()
         file = arriving.incoming
         offset = integer(body, "offset", 0, MAX_FILE)
         wanted = integer(body, "length", 1, MAX_FILE)
@@ -309,7 +322,6 @@ class Arrivals:
             if arriving.parts:
                 return _NO_PART
             raise
-        arriving.sum.forget(offset, length)
         memory = file.part(offset, length)
         try:
             region = self._pd.mr(memory.map, iova=offset)
@@ -341,30 +353,38 @@ class Arrivals:
             arriving.parts.popleft()
             arriving.accepted += 1
             part.region.close()
-            try:
-                part.memory.accept()
-            except BaseException:
-                part.memory.close()
-                raise
-            self._sum_part(arriving, part)
+            if isinstance(part.memory, StreamedPart):
+                try:
+                    part.memory.store()
+                finally:
+                    part.memory.close()
+            else:
+                self._store(arriving, part.memory)
 
-    def _sum_part(self, arriving: Arriving, part: Part) -> None:
-        """Sum a part of a file that nobody writes to any more, and let go of its memory."""
-        if isinstance(part.memory, StreamedPart) or part.memory.length <= CHUNK:
-            part.memory.close()  # summed as it was written, or read when all is there
-            return
+    def _store(self, arriving: Arriving, memory: IncomingPart) -> None:
+        """Put a part that nobody writes to any more into its file, sum it, and let go of its memory."""
 
         def work() -> None:
-            arriving.sum.add(part.offset, part.memory.map, arriving.size)
-            part.memory.close()
+            try:
+                memory.store(arriving.sum)
+            except SystemRefused as error:
+                arriving.not_stored = arriving.not_stored or error
+            finally:
+                memory.close()
+                self._storing_room.release()
 
-        self._summing.submit(work)
+        self._storing_room.acquire()
+        if memory.length <= CHUNK and arriving.accepted == 1:
+            work()  # not worth a thread, and nothing of this file has to be stored before it
+        else:
+            self._storing.submit(work)
 
     def _sum(self, arriving: Arriving) -> str:
         if arriving.summed is None:
             file = arriving.incoming
             self._accept(arriving, arriving.accepted + len(arriving.parts))
-            self._summing.join()
+            self._storing.join()
+            arriving.check_stored()
             arriving.summed = file.sum(arriving.sum)
         return arriving.summed
 
@@ -385,8 +405,18 @@ class Arrivals:
         return True
 
     def _discard(self, arriving: Arriving, *, keep: bool = False) -> None:
-        """Let go of a file and of what it took. One that is committed keeps its name and its disk."""
-        arriving.close_parts()
+        """Let go of a file and of what it took. One that is committed keeps its name and its disk.
+
+        With `keep` what has arrived of the parts that are open is left for the next attempt, too.
+        """
+        self._storing.join()
+        while arriving.parts:
+            part = arriving.parts.popleft()
+            part.region.close()
+            if keep:
+                with contextlib.suppress(SystemRefused):
+                    part.memory.store()
+            part.memory.close()
         if arriving.existing is not None:
             arriving.existing.close()
         if arriving.file is not None:

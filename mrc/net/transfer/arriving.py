@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from mrc.errors import PeerError
+from mrc.errors import PeerError, SystemRefused
 from mrc.net.transfer.incoming import ExistingFile, IncomingFile, IncomingPart
 from mrc.net.transfer.names import FilePath, shown
 from mrc.net.transfer.streams import StreamedFile, StreamedPart
@@ -24,10 +24,6 @@ class Part:
     region: MR
     # What the session's QPs had placed when it was opened.
     placed_before: int
-
-    def close(self) -> None:
-        self.region.close()
-        self.memory.close()
 
 
 @dataclass(slots=True)
@@ -49,6 +45,8 @@ class Arriving:
     accepted: int = 0
     opened: int = 0
     summed: str | None = None
+    # Why a part of it could not be written to its file.
+    not_stored: SystemRefused | None = None
 
     @property
     def incoming(self) -> IncomingFile | StreamedFile:
@@ -57,6 +55,7 @@ class Arriving:
             raise PeerError(f"{shown(self.path)} is there: compare it first")
         return self.file
 
-    def close_parts(self) -> None:
-        while self.parts:
-            self.parts.popleft().close()
+    def check_stored(self) -> None:
+        """Raises SystemRefused where what has arrived could not be written."""
+        if self.not_stored is not None:
+            raise self.not_stored

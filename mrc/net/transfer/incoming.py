@@ -6,16 +6,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 import secrets
 import stat
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.net.transfer.buffers import PartBuffers
 from mrc.net.transfer.directory import Directory
 from mrc.net.transfer.names import FilePath, part_name, shown
-from mrc.net.transfer.paging import page_in
-from mrc.net.transfer.sums import FileSum
+from mrc.net.transfer.sums import CHUNK, FileSum
 from mrc.net.transfer.terms import BLOCK_BYTES, Attributes
 
 # The file system cannot make unnamed files: a hidden name is used instead.
@@ -50,6 +49,7 @@ class IncomingFile:
         self._in_a_stream = size is None
         self._attributes = attributes or Attributes()
         self._hidden: str | None = None
+        self._buffers = PartBuffers()
         self._descriptor = -1
         directory.reserve(self.place)
         self._holds_name = True
@@ -74,20 +74,45 @@ class IncomingFile:
         return not self._in_a_stream and part_name(self.place[-1]) is not None
 
     def part(self, offset: int, length: int) -> IncomingPart:
-        """Take the disk for `length` bytes from `offset` (a multiple of a page) on, and map them for writing.
+        """Take the disk for `length` bytes from `offset` on, and memory for them to arrive in.
 
         Raises SystemRefused when there is no room any more.
         """
         if self._in_a_stream:
             self.size = max(self.size, offset + length)
         try:
-            # Take the space now: a mapped page that finds the disk full later would kill the process.
+            # Take the space now: nothing is sent that the disk has no room for.
             os.posix_fallocate(self._descriptor, offset, length)
-            return IncomingPart(self._descriptor, offset, length)
+            return IncomingPart(self, offset, length, self._buffers)
         except OSError as error:
-            raise self.directory.refused(
-                error, self.path, length if self._in_a_stream else self.size - offset
-            ) from None
+            raise self._refused(error, offset, length) from None
+
+    def put(self, offset: int, content: memoryview, file_sum: FileSum | None = None) -> None:
+        """Write what has arrived, and add it to `file_sum`: each chunk is read while the processor's cache has it.
+
+        Raises SystemRefused.
+        """
+        if file_sum is not None:
+            file_sum.forget(offset, len(content))
+        done = 0
+        while done < len(content):
+            at = offset + done
+            with content[done : done + CHUNK - at % CHUNK] as chunk:
+                try:
+                    self._write(at, chunk)
+                except OSError as error:
+                    raise self._refused(error, offset, len(content)) from None
+                if file_sum is not None:
+                    file_sum.add(at, chunk, None if self._in_a_stream else self.size)
+                done += len(chunk)
+
+    def _write(self, offset: int, content: memoryview) -> None:
+        done = 0
+        while done < len(content):
+            done += os.pwrite(self._descriptor, content[done:], offset + done)
+
+    def _refused(self, error: OSError, offset: int, length: int) -> SystemRefused:
+        return self.directory.refused(error, self.path, length if self._in_a_stream else self.size - offset)
 
     def block_sums(self, file_sum: FileSum, first: int, count: int) -> list[str]:
         """The sums of blocks of what was there. Raises CallerError for blocks that were not."""
@@ -117,6 +142,7 @@ class IncomingFile:
 
     def discard(self, *, keep: bool = False) -> None:
         """Forget what has arrived, or with `keep` leave it for the next attempt. May be called after `commit`."""
+        self._buffers.close()
         if self._descriptor >= 0:
             if keep:
                 self._leave()
@@ -293,19 +319,23 @@ def _set_attributes(descriptor: int, attributes: Attributes) -> None:
 
 
 class IncomingPart:
-    """A part of a file that is open to writes: mapped, and paged in. `close` it."""
+    """A part of a file that is open to writes: memory, `length` bytes, whose content goes into the file. `close` it."""
 
-    def __init__(self, descriptor: int, offset: int, length: int) -> None:
+    def __init__(self, file: IncomingFile, offset: int, length: int, buffers: PartBuffers) -> None:
         self.length = length
-        self.map = mmap.mmap(descriptor, length, offset=offset)
-        # As registering memory with a NIC does: no packet waits for a page fault.
-        page_in(self.map)
+        self.map = buffers.take(length)
+        self._file = file
+        self._offset = offset
+        self._buffers = buffers
+        self._closed = False
 
-    def accept(self) -> None:
-        """All of the part has arrived."""
+    def store(self, file_sum: FileSum | None = None) -> None:
+        """Write what has arrived into the file, and add it to `file_sum`. Raises SystemRefused."""
+        with memoryview(self.map) as content:
+            self._file.put(self._offset, content, file_sum)
 
     def close(self) -> None:
-        """Safe to call twice."""
-        # A region may still look into the mapping; it goes when the last view does.
-        with contextlib.suppress(BufferError):
-            self.map.close()
+        """Nobody writes to it any more. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self._buffers.give_back(self.map)

@@ -284,7 +284,8 @@ class _Sending:
 
             def extend(part: dict[str, Any]) -> dict[str, Any]:
                 try:
-                    return self._exchange.request("extend", {"index": index, **part}, REQUEST_TIMEOUT_S)
+                    # It waits for a receiver whose disk is slow.
+                    return self._exchange.request("extend", {"index": index, **part}, SUM_TIMEOUT_S)
                 except SessionRefused as refused:
                     # It had let this sender in.
                     raise PeerError(f"the receiver has ended: {refused}") from None

@@ -10,8 +10,8 @@ import select
 from collections.abc import Callable
 
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.net.transfer.buffers import PartBuffers
 from mrc.net.transfer.names import FilePath, shown
-from mrc.net.transfer.paging import page_in
 from mrc.net.transfer.sums import FileSum, RunningSum
 from mrc.net.transfer.terms import PART_BYTES, PARTS_OPEN
 
@@ -103,6 +103,7 @@ class StreamedFile:
         self._in_a_stream = size is None
         self._output = output
         self._sum = RunningSum(file_sum)
+        self._buffers = PartBuffers()
 
     @property
     def _written(self) -> int:
@@ -114,7 +115,7 @@ class StreamedFile:
             raise PeerError(f"byte {offset} of {self.name} was written to standard output already")
         if self._in_a_stream:
             self.size = max(self.size, offset + length)
-        return StreamedPart(self, offset, length)
+        return StreamedPart(self, offset, length, self._buffers)
 
     def block_sums(self, file_sum: FileSum, first: int, count: int) -> list[str]:
         raise PeerError(f"{self.name} goes to standard output: nothing of it is there")
@@ -141,24 +142,27 @@ class StreamedFile:
 
     def discard(self, *, keep: bool = False) -> None:
         """What is written cannot be taken back."""
+        self._buffers.close()
 
 
 class StreamedPart:
-    """A stretch of a streamed file in memory, written when it is accepted."""
+    """A stretch of a streamed file in memory, written when all of it has arrived."""
 
-    def __init__(self, file: StreamedFile, offset: int, length: int) -> None:
+    def __init__(self, file: StreamedFile, offset: int, length: int, buffers: PartBuffers) -> None:
         self.length = length
-        self.map = mmap.mmap(-1, length)
+        self.map = buffers.take(length)
         self._file = file
         self._offset = offset
-        page_in(self.map)
+        self._buffers = buffers
+        self._closed = False
 
-    def accept(self) -> None:
-        """All of it has arrived: write it. Raises SystemRefused."""
+    def store(self) -> None:
+        """Write it. Raises SystemRefused."""
         with memoryview(self.map) as content:
             self._file.put(self._offset, content)
 
     def close(self) -> None:
-        """Safe to call twice."""
-        with contextlib.suppress(BufferError):
-            self.map.close()
+        """Nobody writes to it any more. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self._buffers.give_back(self.map)

@@ -16,6 +16,8 @@ STRETCH_UNIT = 64 << 10
 # A file is written in parts of at most so many bytes, so many of which are open at a time.
 PART_BYTES = 16 << 20
 PARTS_OPEN = 4
+# Of those that have arrived the receiver holds so many in memory at most, until its disk has taken them.
+PARTS_STORED = 2
 MAX_QPS_PER_SENDER = 64
 MAX_INDEX = 1 << 31  # of a file in a session
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
