@@ -28,7 +28,9 @@ class PartBuffers:
         if length == PART_BYTES:
             with contextlib.suppress(IndexError):
                 return self._kept.pop()
-        made = mmap.mmap(-1, length)
+        made = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with contextlib.suppress(OSError):  # a kernel without large pages
+            made.madvise(mmap.MADV_HUGEPAGE)
         # As registering memory with a NIC does: no packet waits for a page fault.
         page_in(made)
         return made
