@@ -187,7 +187,9 @@ def test_numbers_out_of_range() -> None:
         {"rnr_retry": 8},
         {"min_rnr_timer": 32},
         {"window_packets": 0},
+        {"window_packets": (1 << 15) + 1},
         {"ack_every_packets": 0},
+        {"ack_every_packets": (1 << 15) + 1},
         {"traffic_class": 256},
     ],
 )

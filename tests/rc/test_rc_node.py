@@ -6,6 +6,8 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import secrets
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +31,8 @@ from mrc.net.hosts import OwnAddress
 from mrc.net.udp_port import full_packets
 from mrc.rc import RcConfig
 from mrc.rc.node import RC_HEADERS, RcNode
+from mrc.wire.profile import WireProfile
+from mrc.wire.transmit_batch import TransmitBatch
 
 pytestmark = [
     pytest.mark.root,
@@ -195,6 +199,49 @@ def test_refusals(namespace: int, pair: Callable[[int, int], tuple[End, End]]) -
     with pytest.raises(SystemRefused, match=r"10\.9\.0\.9"):
         in_namespace(namespace, lambda: RcNode([OwnAddress("lo", "10.9.0.1"), OwnAddress("lo", "10.9.0.9")], 1024))
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_a_node_at_sixteen_addresses(namespace: int) -> None:
+    """And with the longest packets that the interface has room for."""
+    addresses = [OwnAddress("lo", f"127.0.0.{number}") for number in range(1, 17)]
+    with in_namespace(namespace, partial(RcNode, addresses, 4300 - 64)) as node:
+        assert node.create_qp(RcConfig(), first_psn=5).first_psn == 5
+    with pytest.raises(SystemRefused, match="4300"):
+        in_namespace(namespace, partial(RcNode, addresses, 4300 - 63))
+
+
+def test_keys_and_numbers_cannot_be_guessed(namespace: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R_Keys, and the seed of QPNs and PSNs, are the system's random numbers."""
+    asked: list[int] = []
+
+    def randbits(count: int) -> int:
+        asked.append(count)
+        return 0xABCD0000 + len(asked)
+
+    monkeypatch.setattr(secrets, "randbits", randbits)
+    with in_namespace(namespace, partial(RcNode, [OwnAddress("lo", "10.9.0.1")], 1024)) as node:
+        assert (asked, node.endpoint.config.seed) == ([63], 0xABCD0001)
+        assert node.endpoint.memory.register(bytearray(1)).rkey == 0xABCD0002
+        assert asked == [63, 32]
+
+
+@pytest.mark.parametrize("qpn", [0x10, 0x3FFF, 0xFFFFFF])
+def test_packets_have_the_ports_that_they_are_to_have(namespace: int, qpn: int) -> None:
+    """The source port is of the dynamic range and the same for all of a QP's packets; the other is the profile's."""
+    wire = WireProfile(udp_port=4971)
+    with in_namespace(namespace, partial(RcNode, [OwnAddress("lo", "10.9.0.1")], 1024, wire=wire)) as node:
+        qp = node.endpoint.create_qp(qpn=qpn)
+        qp.to_init()
+        node.connect(qp, "10.9.0.1", "10.9.0.2", 0x77, 0)
+        region = node.endpoint.memory.register(bytearray(1))
+        for wr_id in range(2):
+            qp.post_write(WriteRequest(wr_id, region, 0, 1, 0, 1))
+        node.endpoint.wake(qp)
+        batch = TransmitBatch(4)
+        assert node.endpoint.transmit(batch, 0) == 2
+        for row in range(2):
+            source, destination = struct.unpack_from(">HH", batch.packet(row), 20)
+            assert (source, destination) == (0xC000 + qpn % 0x4000, 4971)
 
 
 def test_the_longest_packet() -> None:
