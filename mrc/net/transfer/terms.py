@@ -13,8 +13,9 @@ BLOCK_BYTES = 16 << 20
 MOST_BLOCKS = 32  # in one request
 # A stretch of a file begins at a multiple of so many bytes: no page of any system Linux runs on is larger.
 STRETCH_UNIT = 64 << 10
-# A file is written in parts of at most so many bytes, so many of which are open at a time.
-PART_BYTES = 16 << 20
+# A file is written in parts of at most so many bytes, so many of which are open at a time: those of both ends still fit
+# into a processor's cache, and a request for each costs little.
+PART_BYTES = 8 << 20
 PARTS_OPEN = 4
 # Of those that have arrived the receiver holds so many in memory at most, until its disk has taken them.
 PARTS_STORED = 2
