@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
-from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
+from mrc.endpoint.congestion import DEFAULT_ALGORITHM, FixedWindow, FixedWindowConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp_peer import QpPeer
@@ -34,16 +34,16 @@ def paths_of(host: int, planes: int = 2, spines: int = 4) -> list[Path]:
 
 
 class Pair:
-    """A sender with `window` packets of `path_mtu` bytes to send and everything posted, and its receiver."""
+    """A sender with `window` packets of `path_mtu` bytes to send and everything posted, and its receiver. `qps` are
+    the sender's and the receiver's. The window is fixed, or `by_nscc`."""
 
-    def __init__(self, window: int, path_mtu: int = 4096) -> None:
+    def __init__(self, window: int, path_mtu: int = 4096, *, by_nscc: bool = False) -> None:
         mpr = -(-window // 128)
         config = QpConfig(path_mtu=path_mtu, mpr=mpr, mpr_dest=mpr, capabilities=Capability.TRIM_NACK)
         self.sender, self.receiver = (Endpoint(EndpointConfig(seed=host, transmit_batch=BATCH)) for host in (0, 1))
-        qps = [
-            endpoint.create_qp(config, lambda sizes: FixedWindow(sizes, FixedWindowConfig(window)))
-            for endpoint in (self.sender, self.receiver)
-        ]
+        fixed = FixedWindowConfig(window)
+        controller = DEFAULT_ALGORITHM if by_nscc else lambda sizes: FixedWindow(sizes, fixed)
+        self.qps = qps = [endpoint.create_qp(config, controller) for endpoint in (self.sender, self.receiver)]
         for host, (qp, other) in enumerate(zip(qps, reversed(qps), strict=True)):
             sources = {p: int(ipaddress.IPv6Address(address(1 - host, p))) for p in range(2)}
             qp.to_init()
@@ -52,10 +52,15 @@ class Pair:
         size = path_mtu * window
         source = self.sender.memory.register(np.ones(size, np.uint8), remote_write=False)
         target = self.receiver.memory.register(np.ones(size, np.uint8))
-        qps[0].post_write(WriteRequest(0, source, 0, size, target.va, target.rkey))
-        self.sender.wake(qps[0])
+        self._work = WriteRequest(0, source, 0, size, target.va, target.rkey)
         self._window = window
         self.now = 0
+        self.post()
+
+    def post(self) -> None:
+        """Post a write of all packets once more."""
+        self.qps[0].post_write(self._work)
+        self.sender.wake(self.qps[0])
 
     def data(self) -> list[ReceivedBatch]:
         """Everything the sender has to say, in batches of 128 packets of data."""
