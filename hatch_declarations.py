@@ -24,6 +24,13 @@ VIEWS = {name: f"{item}[::1]" for name, item in _ITEMS.items()}
 VIEWS |= {f"const_{name}": f"const {view}" for name, view in VIEWS.items()}
 ANY_BYTES = "bytes | bytearray | memoryview"
 OBJECTS = ("dict", "list", "set", "tuple")
+# A list of a compiled class. What C does with an item it does to the object there, and counts no reference.
+ITEMS, ITEM = "objects", "mrc_item"
+_ITEM = f"""cdef extern from *:
+    \"\"\"
+    #define {ITEM}(items, at) ((void *)PyList_GET_ITEM(items, at))
+    \"\"\"
+    void *{ITEM}(list items, long long at) nogil"""
 KINDS = ("python", "with_gil", "may_raise")
 _CONSTANT = re.compile(r"_[A-Z0-9][A-Z0-9_]*")
 # The same types as arguments of `cython.locals`.
@@ -117,8 +124,45 @@ class Declarations:
             for function in module.functions.values():
                 lines += self._function(module, function, None)
         begin = [f"# Made of {module.path.name} by hatch_declarations.py.", "cimport cython"]
+        used = {self.items[_attribute(each)] for each in self.used_items(module)}
+        if used:
+            begin += [_ITEM, *(f"from {of} cimport {there}" for of, there in sorted(used) if of != module.name)]
         lines = [*begin, *self._cimports(module, "\n".join(lines)), *lines]
         return "\n".join(lines) + "\n"
+
+    # ------------------------------------------------------------------ lists of objects
+
+    @cached_property
+    def items(self) -> dict[str, tuple[str, str]]:
+        """The attributes that are such lists, and of which class of which module: their names are theirs alone."""
+        found = {}
+        for module in self.modules.values():
+            for declared in module.classes.values():
+                for each in declared.body:
+                    annotation = each.annotation if isinstance(each, ast.AnnAssign) else None
+                    if isinstance(each, ast.AnnAssign) and marker(annotation) == ITEMS:
+                        of = ast.unparse(inside(annotation, ITEMS) or each)
+                        found[ast.unparse(each.target)] = self._imported(module).get(of, (module.name, of))
+        return found
+
+    def used_items(self, module: Module) -> list[ast.Subscript]:
+        """Where a C function uses one in place: an item of which it wants an attribute or calls a method."""
+        functions = [*module.functions.values()]
+        for declared in module.classes.values():
+            functions += [
+                each for each in declared.body if isinstance(each, ast.FunctionDef) and _kind(each) != "python"
+            ]
+        return [
+            each.value
+            for function in functions
+            for each in ast.walk(function)
+            if isinstance(each, ast.Attribute) and _attribute(each.value) in self.items
+        ]
+
+    def item(self, used: ast.Subscript) -> str:
+        """What Cython reads there."""
+        _, of = self.items[_attribute(used)]
+        return f"cython.cast({of}, {ITEM}({ast.unparse(used.value)}, {ast.unparse(used.slice)}))"
 
     # ------------------------------------------------------------------ names of other modules
 
@@ -158,8 +202,8 @@ class Declarations:
                 return POINTER
             if annotation.id in OBJECTS or self._is_class(module, annotation.id):
                 return annotation.id
-        if marker(annotation) in OBJECTS:
-            return marker(annotation)
+        if marker(annotation) in (*OBJECTS, ITEMS):
+            return "list" if marker(annotation) == ITEMS else marker(annotation)
         if annotation is not None and ast.unparse(annotation) == ANY_BYTES:
             return VIEWS["const_u8s"]
         if isinstance(annotation, ast.BinOp) and ast.unparse(annotation.right) == "None":
@@ -299,11 +343,19 @@ class Declarations:
             yield f"cdef inline {given_back} {function.name}({arguments}) noexcept nogil:"
             kept = [each for each in function.body if not _is_of_a_table(each, tables)]
             body = ast.unparse(ast.Module(kept, [])).splitlines() or ["pass"]
+            items = {ast.unparse(each): self.item(each) for each in self.used_items(module)}
             for line in body:
+                for used, item in items.items():
+                    line = line.replace(used, item)
                 line = re.sub(r"\bid\((\w+)\)", rf"{prefix}_address(<void *>\1)", line)
                 for table, held in tables.items():
                     line = re.sub(rf"\b{table}\[(\w+)\]", rf"(<{held}>{prefix}_held(\1))", line)
                 yield f"    {line}"
+
+
+def _attribute(used: ast.expr) -> str:
+    """The attribute of which an item is used; "" where this is no such thing."""
+    return used.value.attr if isinstance(used, ast.Subscript) and isinstance(used.value, ast.Attribute) else ""
 
 
 def _is_called(module: Module, name: str) -> bool:

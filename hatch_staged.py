@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hatch_declarations import COMPILED, KINDS, Declarations, Module, inside, marker
 
-MARKERS = "mrc.wire.compiled"
+MARKERS, FUTURE = "mrc.wire.compiled", b"from __future__ import annotations"
 # What a class writes for its slots, and those that no annotation declares.
 SLOTS = {"tuple(__annotations__)": (), "(*__annotations__, '__weakref__')": ("__weakref__",)}
 
@@ -29,7 +29,7 @@ def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> dict[str,
                 kept |= _write(folder / "__init__.py", "")
         kept |= _write(source.with_suffix(".pxd"), declarations.of(module))
         if module.kind == COMPILED:
-            kept |= _write(source, staged(module))
+            kept |= _write(source, staged(module, declarations))
             made[name] = source
     for path in to.rglob("*.p*"):
         if path.suffix in (".py", ".pxd") and path not in kept:
@@ -44,8 +44,8 @@ def _write(path: Path, text: str) -> set[Path]:
     return {path}
 
 
-def staged(module: Module) -> str:
-    """The source that is compiled. Its slots stand there in words."""
+def staged(module: Module, declarations: Declarations) -> str:
+    """The source that is compiled. Its slots stand there in words, and what C does to an object of a list."""
     lines = [line.encode() for line in module.text.splitlines()]
     # The fields of a record stay: it is Python's.
     records = [each for each in module.tree.body if isinstance(each, ast.ClassDef) and each.name not in module.classes]
@@ -74,6 +74,12 @@ def staged(module: Module) -> str:
             more = SLOTS.get(ast.unparse(slots.value)) if isinstance(slots, ast.Assign) else None
             if more is not None:
                 lines[slots.lineno - 1] = b" " * slots.col_offset + f"__slots__ = {(*named, *more)}".encode()
+    items = sorted(declarations.used_items(module), key=_start, reverse=True)
+    for used in items:
+        text, (_, begin), (_, end) = lines[used.lineno - 1], _start(used), _end(used)
+        lines[used.lineno - 1] = text[:begin] + declarations.item(used).encode() + text[end:]
+    if items:
+        lines[lines.index(FUTURE)] += b"; import cython"
     return "\n".join(line.decode() for line in lines) + "\n"
 
 

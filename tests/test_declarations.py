@@ -103,7 +103,8 @@ def test_each_annotation_becomes_what_it_stands_for(ring: hatch_declarations.Mod
 
 def test_what_is_compiled_has_the_lines_of_the_source(ring: hatch_declarations.Module) -> None:
     """An error names them, and so does a traceback."""
-    given, written = hatch_staged.staged(ring).splitlines(), ring.text.splitlines()
+    made = hatch_declarations.Declarations(ring.path.parents[2], [(ring.path, ring.kind)])
+    given, written = hatch_staged.staged(ring, made).splitlines(), ring.text.splitlines()
     assert len(given) == len(written)
     changed = {number: line for number, line in enumerate(given) if line != written[number]}
     kept = [" ".join(line.split()) for line in changed.values() if line.strip()]
@@ -119,6 +120,34 @@ def test_what_is_compiled_has_the_lines_of_the_source(ring: hatch_declarations.M
         "def refill(self) -> None :",
         "def words(self) -> list[int] :",
     ]
+
+
+def test_an_item_of_a_list_of_objects_is_used_in_place(ring: hatch_declarations.Module) -> None:
+    """C counts no reference; Python's functions use it as they do any list."""
+    there = ring.path.with_name("table.py")
+    there.write_text(
+        HEAD
+        + "from mrc.wire.compiled import objects, python\nfrom mrc.wire.ring import Ring\n\n\n"
+        + "class Table:\n    at: objects[Ring]\n    table: Table\n\n    __slots__ = tuple(__annotations__)\n\n"
+        + "    def take(self, slot: int) -> int:\n        self.at[slot].held = True\n"
+        + "        return self.at[slot].take(1) + self.table.at[slot + 1].take(2)\n\n"
+        + "    def drain(self, slot: int) -> python[None]:\n        self.at[slot].refill()\n"
+    )
+    marked = [(path, ring.kind) for path in (ring.path, there)]
+    made = hatch_declarations.Declarations(ring.path.parents[2], marked)
+    table = made.modules["mrc.wire.table"]
+    lines = made.of(table).splitlines()
+    assert "from mrc.wire.ring cimport Ring" in lines
+    assert "    cdef readonly list at" in lines
+    item = "cython.cast(Ring, mrc_item({}))"
+    assert [
+        line.strip() for line in hatch_staged.staged(table, made).splitlines() if "at[" in line or "mrc_" in line
+    ] == [
+        f"{item.format('self.at, slot')}.held = True",
+        f"return {item.format('self.at, slot')}.take(1) + {item.format('self.table.at, slot + 1')}.take(2)",
+        "self.at[slot].refill()",
+    ]
+    assert "import cython" not in hatch_staged.staged(made.modules["mrc.wire.ring"], made)
 
 
 @pytest.mark.parametrize(
@@ -180,5 +209,6 @@ def test_a_record_beside_compiled_classes_stays_as_it_is(ring: hatch_declaration
     """It is Python's, which makes a dataclass of its annotations."""
     record = "@dataclass\nclass Settings:\n    places: int\n    most: int = 4\n"
     ring.path.write_text(HEAD + RINGS + "\n\n" + record)
-    assert record in hatch_staged.staged(ring)
+    made = hatch_declarations.Declarations(ring.path.parents[2], [(ring.path, ring.kind)])
+    assert record in hatch_staged.staged(ring, made)
     assert "Settings" not in declared(ring)

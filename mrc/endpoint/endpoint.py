@@ -426,9 +426,8 @@ class Endpoint:
         if away.failed and away.failure is not None:
             raise away.failure
         while (slot := self.datapath.take_done()) >= 0:
-            qp = self.datapath.qps.qp(slot)
-            if qp is not None:
-                qp.completions.drain()
+            if self.datapath.qps.holds(slot):
+                self.datapath.qps.at[slot].completions.drain()
 
     # ------------------------------------------------------------------ packets out
 

@@ -9,6 +9,7 @@ An integer (`int`) is signed and has 64 bits, and `bool` and `float` are C's too
     pointer            64-bit words in memory, of `mrc.wire.octets.words`
     i64s, u8s          a view of integers in memory: of 64 bits, with sign; of bytes. So are i32s, u32s and u64s
     const_i64s         a view that is only read. So are const_u8s and const_i32s
+    objects[T]         an attribute: a list of a compiled class. C uses an item in place: `self.at[slot].take()`
 
 Who sees an attribute, and what a function needs:
 
@@ -37,6 +38,7 @@ u64s = memoryview
 const_u8s = memoryview
 const_i32s = memoryview
 const_i64s = memoryview
+objects = list
 
 readonly = Annotated[_T, "readonly"]
 public = Annotated[_T, "public"]

@@ -370,7 +370,7 @@ class _AnyQpn(QpTable):
 
     def find(self, qpn: int) -> int:
         found = super().find(qpn)
-        return found if found >= 0 else next((qp.slot for qp in self._qps if qp is not None), found)
+        return found if found >= 0 else next(filter(self.holds, range(self.room)), found)
 
 
 @mutant("MRC-RESP-01")

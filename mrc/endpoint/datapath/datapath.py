@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.intake import Intake
 from mrc.endpoint.datapath.packet_checks import PacketChecks
@@ -147,7 +146,7 @@ class Datapath:
         self._note_done(slot)
 
     def _note_done(self, slot: int) -> None:
-        if not self._is_done[slot] and by_handle.has_completions(self.qps.handle(slot)):
+        if not self._is_done[slot] and self.qps.at[slot].completions.count:
             self._is_done[slot] = 1
             self._done[(self._first_done + self.done) % self.qps.room] = slot
             self.done += 1
@@ -160,7 +159,7 @@ class Datapath:
         while qpn != _NONE:
             slot = self.qps.find(qpn)
             if slot != _NONE:
-                by_handle.take_posted(self.qps.handle(slot))
+                self.qps.at[slot].take_posted()
                 if self.qps.holds(slot):
                     self.scheduler.wake(slot)
                     self.schedule(slot)
@@ -221,15 +220,15 @@ class Datapath:
         slot = self.scheduler.next()
         if slot == _NONE:
             return False
-        handle, free = self.qps.handle(slot), batch.capacity - batch.count
+        free = batch.capacity - batch.count
         others_wait = self.scheduler.ready > 0
         most = min(self._fair_share, free) if others_wait else free
-        data_before = by_handle.data_packets_sent(handle)
-        sent = by_handle.transmit(handle, batch, most, now, others_wait)
+        data_before = self.qps.at[slot].counters.data_packets_sent
+        sent = self.qps.at[slot].transmit(batch, most, now, others_wait)
         if self.qps.holds(slot):
-            self.scheduler.after_turn(slot, sent, by_handle.data_packets_sent(handle) > data_before)
+            self.scheduler.after_turn(slot, sent, self.qps.at[slot].counters.data_packets_sent > data_before)
             self.schedule(slot)
-        if by_handle.answers_wait(handle):
+        if self.qps.at[slot].answers_wait:
             self.data_before_answers += 1
             return False
         return True
@@ -246,7 +245,7 @@ class Datapath:
         """When `on_timer` should be called next, ns, or FOREVER. It may come early: a call too soon does nothing."""
         while self._timers.count:
             slot = self.qps.find(self._timers.value())
-            if slot != _NONE and by_handle.timer_at(self.qps.handle(slot)) == self._timers.first():
+            if slot != _NONE and self.qps.at[slot].timer_at == self._timers.first():
                 return self._timers.first()
             self._timers.pop()
         return _FOREVER
@@ -271,20 +270,20 @@ class Datapath:
         while self.next_deadline() <= now:
             slot = self.qps.find(self._timers.value())
             self._timers.pop()
-            by_handle.set_timer_at(self.qps.handle(slot), _FOREVER)
-            if by_handle.next_deadline(self.qps.handle(slot)) > now:
+            self.qps.at[slot].timer_at = _FOREVER
+            if self.qps.at[slot].next_deadline() > now:
                 # What it was set for has moved on since, as it does with every packet.
                 self.schedule(slot)
                 continue
-            by_handle.on_timer(self.qps.handle(slot), now)
-            if self.qps.holds(slot) and by_handle.next_deadline(self.qps.handle(slot)) <= now:
+            self.qps.at[slot].on_timer(now)
+            if self.qps.holds(slot) and self.qps.at[slot].next_deadline() <= now:
                 # It would run for ever, and no signal would end it.
                 self._stuck(slot)
                 return
             self.after_event(slot)
 
     def _stuck(self, slot: int) -> with_gil[None]:
-        qpn = by_handle.qpn(self.qps.handle(slot))
+        qpn = self.qps.at[slot].qpn
         why = f"a timer of QP {qpn:#08x} is due at {self.now} ns, when it has just run: a fault of the endpoint"
         self.away.fail(MrcError(why))
 
@@ -293,8 +292,7 @@ class Datapath:
 
     def schedule(self, slot: int) -> None:
         """See that this QP's timers run in time."""
-        handle = self.qps.handle(slot)
-        deadline = by_handle.next_deadline(handle)
-        if deadline < by_handle.timer_at(handle):
-            by_handle.set_timer_at(handle, deadline)
-            self._timers.push(deadline, by_handle.qpn(handle))
+        deadline = self.qps.at[slot].next_deadline()
+        if deadline < self.qps.at[slot].timer_at:
+            self.qps.at[slot].timer_at = deadline
+            self._timers.push(deadline, self.qps.at[slot].qpn)

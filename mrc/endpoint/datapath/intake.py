@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
 from mrc.endpoint.datapath.qp_table import QpTable
@@ -21,6 +20,7 @@ from mrc.wire.rows import fields_at, masks_in
 
 if TYPE_CHECKING:
     from mrc.endpoint.node.operation_intake import OperationIntake
+    from mrc.endpoint.node.peer_node import PeerNode
 
 _OPCODE_AT, _DQP_AT = fields_at("bth", "opcode reserved")
 (_QPN_MASK,) = masks_in("bth", "dqp")
@@ -113,11 +113,11 @@ class Intake:
             self._slots[self.touched] = slot
             self.touched += 1
         if verdict != _SOUND:
-            by_handle.receive_trimmed(self._qps.handle(slot), batch, row, verdict == _TRIMMED_LASTHOP, now)
+            self._qps.at[slot].arrivals.receive_trimmed(batch, row, verdict == _TRIMMED_LASTHOP, now)
             return
-        by_handle.receive(self._qps.handle(slot), batch, row, opcode, now)
-        if not self._away.up and self._qps.holds(slot) and by_handle.doubts(self._qps.handle(slot), batch.ports[row]):
-            self._hear(slot, batch, row, now)
+        self._qps.at[slot].arrivals.receive(batch, row, opcode, now)
+        if not self._away.up and self._qps.holds(slot) and self._qps.at[slot].doubts(batch.ports[row]):
+            self._hear(self._qps.at[slot].peer_node, batch, row, now)
 
     def catch_up(self) -> python[None]:
         """Python is back: take what was put aside."""
@@ -136,7 +136,6 @@ class Intake:
             # Raised by Python code that a probe answer is reported to, say.
             self._away.fail(error)
 
-    def _hear(self, slot: int, batch: ReceivedBatch, row: int, now: int) -> with_gil[None]:
-        qp = self._qps.qp(slot)
-        if qp is not None and qp.peer_node is not None:
-            self._operations.peer_ports.heard_of(qp.peer_node, batch, row, now)
+    def _hear(self, node: PeerNode | None, batch: ReceivedBatch, row: int, now: int) -> with_gil[None]:
+        if node is not None:
+            self._operations.peer_ports.heard_of(node, batch, row, now)

@@ -17,7 +17,6 @@ from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.work_rings import ADDRESS, IMMEDIATE, LENGTH, REMOTE_VA, RKEY
 from mrc.wire.compiled import public
-from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
 _FOREVER, _MAX_PORTS = FOREVER, MAX_PORTS
@@ -72,14 +71,6 @@ class QpDatapath:
         self.doubted_ports = 0
 
     # ------------------------------------------------------------------ packets in
-
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        """A packet for this QP that passed the endpoint's checks."""
-        self.arrivals.receive(batch, row, opcode, now)
-
-    def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
-        """A packet for this QP that a switch cut short, on the last hop or before it."""
-        self.arrivals.receive_trimmed(batch, row, lasthop, now)
 
     def doubts(self, port: int) -> bool:
         """Whether the peer says that its port on the plane of this port of ours is down."""

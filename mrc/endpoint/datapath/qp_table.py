@@ -5,54 +5,54 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
-from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.wire import octets
-from mrc.wire.compiled import may_raise, pointer, python, with_gil
+from mrc.wire.compiled import may_raise, objects, pointer, python, with_gil
 
 _LEAST_ROOM = 4
 _NONE = -1
-_NO_HANDLE = 0
+_NOBODY: Any = None
 # Spreads QPNs over the places of the table: Knuth's multiplicative hashing.
 _SPREAD, _SPREAD_BITS = 2654435761, 0xFFFFFFFF
 
 
 class QpTable:
-    """Each QP has a slot, 0 .. `room` - 1, for as long as it is in here.
+    """Each QP has a slot, 0 .. `room` - 1, for as long as it is in here: `at[slot]` is that QP.
 
-    From `begin` to `end` packets are taken in, timers run or packets are made: code without the interpreter has handles
-    then, and a QP may be removed by the application's code. Such a QP stays in memory and its slot unused until the
-    next `begin`: packets made until `end` are sent before that. `holds` says that there is nothing in its slot.
+    From `begin` to `end` packets are taken in, timers run or packets are made, and a QP may be removed by the
+    application's code. Such a QP stays in its slot until the next `begin`: packets made until `end` are sent before
+    that. `holds` says that it is no longer in here. Nobody may ask for a slot that has been free since.
     """
 
-    _qps: list[QpDatapath | None]
-    _removed: list[tuple[QpDatapath, int, int]]
+    at: objects[QpDatapath]
+    _removed: list[int]
     _free: array[int]
     _some_removed: bool
     room: int
     _mask: int
     _under_way: int
-    _handles: pointer
+    _held: pointer
     _qpns: pointer
     _places: pointer
 
     __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
-        self._qps = []
+        self.at = []
         # An array: numbers of their own, freed one by one, would keep memory from the system.
         self._free = array("q")
         self.room = 0
-        self._handles, self._qpns, self._places = octets.words(0), octets.words(0), octets.words(0)
-        # QPs that are no longer in here and may still be in use, each with its handle and its slot.
+        self._held, self._qpns, self._places = octets.words(0), octets.words(0), octets.words(0)
+        # The slots of QPs that are no longer in here and may still be in use.
         self._removed = []
         self._some_removed = False
         self._under_way = 0
         self._find_anew()
 
     def __dealloc__(self) -> None:
-        octets.free_words(self._handles)
+        octets.free_words(self._held)
         octets.free_words(self._qpns)
         octets.free_words(self._places)
 
@@ -62,45 +62,44 @@ class QpTable:
             more = max(_LEAST_ROOM, self.room)
             self._free = array("q", range(self.room + more - 1, self.room - 1, -1))
             self.room += more
-            self._qps += [None] * more
-            self._handles = octets.longer_words(self._handles, self.room - more, self.room)
+            self.at += [_NOBODY] * more
+            self._held = octets.longer_words(self._held, self.room - more, self.room)
         qp.slot = self._free.pop()
-        self._qps[qp.slot] = qp
-        self._handles[qp.slot] = by_handle.of(qp)
+        self.at[qp.slot] = qp
+        self._held[qp.slot] = 1
         self._find_anew()
 
     def remove(self, qp: QpDatapath) -> python[None]:
         """Take a QP out that is in here."""
-        self._removed.append((qp, self._handles[qp.slot], qp.slot))
+        self._removed.append(qp.slot)
         self._some_removed = True
-        self._handles[qp.slot] = _NO_HANDLE
-        self._qps[qp.slot] = None
+        self._held[qp.slot] = 0
         qp.slot = _NONE
         self._find_anew()
         if not self._under_way:
             self._let_go()
 
     def begin(self) -> None:
-        """Handles are in use until `end`. Calls may be nested."""
+        """QPs are in use until `end`. Calls may be nested."""
         if self._some_removed and not self._under_way:
             self._let_go()
         self._under_way += 1
 
     def end(self) -> None:
-        """The handles of the latest `begin` are no longer in use."""
+        """What the latest `begin` began is over."""
         self._under_way -= 1
 
     def _let_go(self) -> with_gil[None]:
         """Forget the QPs that were removed."""
         removed, self._removed = self._removed, []
         self._some_removed = False
-        for _, handle, slot in removed:
-            by_handle.end(handle)
+        for slot in removed:
+            self.at[slot] = _NOBODY
             self._free.append(slot)
 
     def _find_anew(self) -> python[None]:
         """Make the table of QPNs: half of it is empty at least. A place without a QP has slot -1."""
-        qps = [qp for qp in self._qps if qp is not None]
+        qps = [qp for slot, qp in enumerate(self.at) if self._held[slot]]
         size = _LEAST_ROOM
         while size < 2 * len(qps):
             size *= 2
@@ -129,13 +128,5 @@ class QpTable:
         return _NONE
 
     def holds(self, slot: int) -> bool:
-        """Whether there is a QP in this slot."""
-        return self._handles[slot] != _NO_HANDLE
-
-    def handle(self, slot: int) -> int:
-        """The handle (`mrc.endpoint.by_handle`) of the QP in this slot."""
-        return self._handles[slot]
-
-    def qp(self, slot: int) -> python[QpDatapath | None]:
-        """The QP in this slot."""
-        return self._qps[slot]
+        """Whether the QP of this slot is in here."""
+        return self._held[slot] != 0

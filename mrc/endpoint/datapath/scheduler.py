@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mrc.endpoint import by_handle
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.datapath.qp_table import QpTable
@@ -174,9 +173,9 @@ class Scheduler:
     def on_event(self, slot: int) -> None:
         """Packets arrived for this QP or a timer ran: who can go on now has a turn, first who waited longest."""
         self.window_moved(slot)
-        if not by_handle.pending(self._qps.handle(slot)):
+        if not self._qps.at[slot].pending():
             self._wait_if_shut(slot)
-        elif by_handle.has_control(self._qps.handle(slot)) or not self._waiting[slot]:
+        elif self._qps.at[slot].has_control() or not self._waiting[slot]:
             self.wake(slot)
 
     def next(self) -> int:
@@ -195,7 +194,7 @@ class Scheduler:
             # Its next turn at the shared window comes after everybody else's.
             self._stop_waiting(slot)
         self.window_moved(slot)
-        if sent and by_handle.pending(self._qps.handle(slot)):
+        if sent and self._qps.at[slot].pending():
             self.wake(slot)
         else:
             self._wait_if_shut(slot)
@@ -208,7 +207,7 @@ class Scheduler:
         number = self._governor[slot]
         if number == _NONE or self._first[number] == _NONE:
             return
-        if by_handle.window_is_open(self._qps.handle(slot)):
+        if self._qps.at[slot].window_is_open():
             first = self._first[number]
             self._stop_waiting(first)
             self.wake(first)
@@ -218,9 +217,9 @@ class Scheduler:
     def _wait_if_shut(self, slot: int) -> None:
         """A QP with something to send whose window is shut waits; one that waits already keeps its place."""
         number = self._governor[slot]
-        if number == _NONE or self._waiting[slot] or by_handle.window_is_open(self._qps.handle(slot)):
+        if number == _NONE or self._waiting[slot] or self._qps.at[slot].window_is_open():
             return
-        if by_handle.has_work(self._qps.handle(slot)):
+        if self._qps.at[slot].has_work():
             self._waiting[slot] = 1
             self._before[slot], self._after[slot] = self._last[number], _NONE
             if self._last[number] == _NONE:

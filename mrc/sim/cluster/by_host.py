@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
-from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
@@ -66,8 +65,8 @@ def touched_slot(handle: int, place: int) -> int:
 
 def epsn(handle: int, slot: int) -> int:
     """The PSN that the QP in a slot expects; -1 where it cannot receive."""
-    return by_handle.epsn(_endpoints[handle].qps.handle(slot))
+    return _endpoints[handle].qps.at[slot].epsn()
 
 
 def bytes_placed(handle: int, slot: int) -> int:
-    return by_handle.bytes_placed(_endpoints[handle].qps.handle(slot))
+    return _endpoints[handle].qps.at[slot].counters.bytes_placed
