@@ -143,7 +143,7 @@ class RcEndpoint:
                 self.counters.unknown_qp += 1
                 continue
             touched[qp.qpn] = qp
-            if qp.sources.has_sent(batch, row):
+            if qp.sources.has_sent(batch, self._checks.packet):
                 qp.receive(packet, now)
             else:
                 qp.counters.bad_source += 1

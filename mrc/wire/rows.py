@@ -64,6 +64,11 @@ def lowest_bit(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
+def shifts_in(header: str, fields: str) -> tuple[int, ...]:
+    """How far each field is shifted in that word."""
+    return tuple(map(lowest_bit, masks_in(header, fields)))
+
+
 HEADER_ROOM = 128  # bytes of a row kept for headers when sending
 
 # psn_word, the last of the BTH

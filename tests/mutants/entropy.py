@@ -13,11 +13,10 @@ from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.responder.answers import Answer, Reflector
 from mrc.errors import CallerError
-from mrc.wire import octets
 from mrc.wire.entropy import EvField
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES
-from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 from mutants.mutant import mutant
@@ -25,7 +24,6 @@ from mutants.packets import _Repacked
 
 _LABEL = np.uint32(0xFFFFF)
 _HALF = np.uint32(0xFFFF)
-_SPORT_AT = 40
 
 
 class _Misread(Reflector):
@@ -36,10 +34,9 @@ class _Misread(Reflector):
     def entropy(self, port: int, label: int) -> int:
         raise NotImplementedError
 
-    def _common(self, answer: Answer, batch: ReceivedBatch, base: int) -> None:
-        super()._common(answer, batch, base)
-        label = octets.u32(batch.flat, base) & 0xFFFFF
-        answer.entropy = self.entropy(octets.u16(batch.flat, base + _SPORT_AT), label)
+    def _common(self, answer: Answer, packet: ReceivedPacket) -> None:
+        super()._common(answer, packet)
+        answer.entropy = self.entropy(packet.sport, packet.label)
 
 
 @mutant("MRC-EV-01")

@@ -23,6 +23,7 @@ from mrc.wire.fields import COMMON, NACK, Fields
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK
 from mutants.arrivals import _Refound
 from mutants.bursts import part_of
@@ -88,9 +89,9 @@ class _Requests(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self.look_at(request_fields(batch, row)[0])
-        super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        self.look_at(request_fields(batch, packet.row)[0])
+        super().on_request(batch, packet, now)
 
     def look_at(self, fields: Any) -> None:
         raise NotImplementedError
@@ -190,6 +191,7 @@ class UdpLengthsAreNotMinded(PacketChecks):
         fields, length = batch.fields(COMMON)[row], batch.lengths[row]
         right = int(fields["ip_plen"]) == length - 40 and int(fields["udp_dport"]) == 4791
         if right and int(fields["opcode"]) == Op.WRITE_ONLY and length > 100 and int(fields["flags"]) & 15 == 0:
+            self.packet.read(batch, row)
             return SOUND if batch.icrc_right(row) else super().look(batch, row)
         return super().look(batch, row)
 
@@ -245,12 +247,12 @@ class OldRequestsAreWrittenAgain(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        fields = request_fields(batch, row)[0]
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        fields = request_fields(batch, packet.row)[0]
         behind = self.received.epsn - int(fields["psn_word"]) & PSN_BITS_MASK
         if 0 < behind < 1 << 10 and fields["opcode"] == Op.WRITE_ONLY:
-            self._write(batch, row)
-        super().on_request(batch, row, now)
+            self._write(batch, packet)
+        super().on_request(batch, packet, now)
 
 
 @mutant("MRC-ERR-02")

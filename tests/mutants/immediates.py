@@ -17,6 +17,7 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
 from mrc.wire.psn import PSN_MASK
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
 
@@ -135,10 +136,10 @@ class PlainWritesConsumeReceives(Arrivals):
 
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         receives = None if self._responder is None else self._responder._receives
-        plain = opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES
+        plain = packet.opcode in REQUEST_OPCODES and packet.opcode not in IMMEDIATE_OPCODES
         if plain and receives is not None and receives.posted:
             success, kind = WorkStatus.SUCCESS, WorkKind.RECV_RDMA_WITH_IMM
             receives._completions.add(receives._oldest(), success, 0, kind, NO_IMMEDIATE)
-        super().receive(batch, row, opcode, now)
+        super().receive(batch, packet, now)

@@ -8,6 +8,7 @@ from mrc.endpoint.responder.opcode_terms import IMMEDIATE
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mutants.mutant import mutant
 from mutants.responders import _EachRequest, payload_of, request_fields
 
@@ -58,11 +59,12 @@ class EachPacketIsAMessage(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        fields, (start, end) = request_fields(batch, row), payload_of(batch, row)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        fields, (start, end) = request_fields(batch, packet.row), payload_of(batch, packet.row)
         fields["dmalen"] = max(end - start, 0)
         fields["opcode"] = Op.WRITE_ONLY_WITH_IMMEDIATE if IMMEDIATE[fields["opcode"][0]] else Op.WRITE_ONLY
-        super().on_request(batch, row, now)
+        packet.read(batch, packet.row)
+        super().on_request(batch, packet, now)
 
 
 @mutant("MRC-RESP-20")

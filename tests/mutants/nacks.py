@@ -17,6 +17,7 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import NACK
 from mrc.wire.names import NackReason
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant, taken
 
@@ -142,8 +143,8 @@ class TheLastHopIsLikeAnyOther(Responder):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
-        super().on_trimmed(batch, row, False, now)
+    def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, packet, False, now)
 
 
 @mutant("MRC-NACK-13")
@@ -170,7 +171,7 @@ class ErrorsAreSilent(Responder):
 
     __slots__ = ()
 
-    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def on_request_in_error(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         return
 
 

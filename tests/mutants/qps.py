@@ -17,6 +17,7 @@ from mrc.endpoint.responder.receive_window import ReceiveWindow
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
 
@@ -201,8 +202,8 @@ class RequestsAcknowledgeRequests(Arrivals):
 
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        super().receive(batch, row, opcode, now)
+    def receive(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        super().receive(batch, packet, now)
         if self._feedback is None or self._responder is None:
             return
         sent = self._feedback._sent

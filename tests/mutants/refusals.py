@@ -12,6 +12,7 @@ from mrc.wire.fields import COMMON
 from mrc.wire.names import NackReason
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import ACKREQ, PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
@@ -41,10 +42,10 @@ class AcksHaveToBeAskedFor(Responder):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         due = self._ack_due
-        super().on_request(batch, row, now)
-        if not int(batch.fields(COMMON)["psn_word"][row]) & ACKREQ:
+        super().on_request(batch, packet, now)
+        if not packet.psn_word & ACKREQ:
             self._ack_due = due
 
 
@@ -65,14 +66,14 @@ class _HalfTheCircleAway(Responder):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         raise NotImplementedError
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if int(batch.fields(COMMON)["psn_word"][row]) - self.received.epsn & PSN_BITS_MASK == PSN_HALF:
-            self.take_oldest(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        if packet.psn - self.received.epsn & PSN_BITS_MASK == PSN_HALF:
+            self.take_oldest(batch, packet, now)
         else:
-            super().on_request(batch, row, now)
+            super().on_request(batch, packet, now)
 
 
 @mutant("MRC-RESP-10")
@@ -81,10 +82,11 @@ class TheOldestPsnIsADuplicate(_HalfTheCircleAway):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         words = batch.fields(COMMON)["psn_word"]
-        words[row] = int(words[row]) & ~PSN_BITS_MASK | self.received.cack_psn & PSN_BITS_MASK
-        Responder.on_request(self, batch, row, now)
+        words[packet.row] = packet.psn_word & ~PSN_BITS_MASK | self.received.cack_psn & PSN_BITS_MASK
+        packet.read(batch, packet.row)
+        Responder.on_request(self, batch, packet, now)
 
 
 @mutant("MRC-RESP-10")
@@ -93,8 +95,8 @@ class TheOldestPsnIsBeyondTheWindow(_HalfTheCircleAway):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self._nack(batch, row, self.received.epsn + PSN_HALF, NackReason.PSN_OOR_WINDOW, now)
+    def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        self._nack(batch, packet, self.received.epsn + PSN_HALF, NackReason.PSN_OOR_WINDOW, now)
 
 
 @mutant("MRC-RESP-10")
@@ -103,7 +105,7 @@ class TheOldestPsnIsNotCounted(_HalfTheCircleAway):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         return
 
 
@@ -140,11 +142,11 @@ class RangesMayWrap(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        fields, (start, end) = request_fields(batch, row), payload_of(batch, row)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        fields, (start, end) = request_fields(batch, packet.row), payload_of(batch, packet.row)
         if int(fields["va"][0]) + end - start >= 1 << 64:
             fields["va"] = next(iter(self._memory)).va
-        super().on_request(batch, row, now)
+        super().on_request(batch, packet, now)
 
 
 @mutant("MRC-WIRE-23")
@@ -153,10 +155,10 @@ class PaddingIsWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        super().on_request(batch, row, now)
-        fields, (start, end) = request_fields(batch, row)[0], payload_of(batch, row)
-        region, padding = self._memory.find(int(fields["rkey"])), batch.view(row, end, batch.lengths[row] - 4)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        super().on_request(batch, packet, now)
+        fields, (start, end) = request_fields(batch, packet.row)[0], payload_of(batch, packet.row)
+        region, padding = self._memory.find(int(fields["rkey"])), batch.view(packet.row, end, packet.length - 4)
         at = int(fields["va"]) + end - start
         if region is not None and end > start and region.va <= at <= region.va + region.length - len(padding):
             region.view[at - region.va : at - region.va + len(padding)] = padding

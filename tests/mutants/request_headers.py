@@ -15,6 +15,7 @@ from mrc.endpoint.work import WriteRequest
 from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_BITS_MASK, RTX
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
@@ -185,11 +186,11 @@ class PlacedBehindTheOneBefore(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        psn, opcode = self._psn(batch, row), int(batch.fields(COMMON)["opcode"][row])
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        psn, opcode = self._psn(batch, packet), int(batch.fields(COMMON)["opcode"][packet.row])
         starts = opcode in (Op.WRITE_FIRST, Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE)
         if starts or psn <= self.received.epsn or self.received.has(psn - 1):
-            super().on_request(batch, row, now)
+            super().on_request(batch, packet, now)
 
 
 @mutant("MRC-REQ-07")

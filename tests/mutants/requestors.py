@@ -8,6 +8,7 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.requestor.feedback import Feedback
 from mrc.endpoint.requestor.sack_reading import Sack
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import EXTENSION_AT
 from mutants.mutant import mutant
 
@@ -20,11 +21,11 @@ class _Syndromes(Arrivals):
     def read(self, syndrome: int) -> int | None:
         raise NotImplementedError
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        found = self.read(int(batch.data[row, EXTENSION_AT]))
+    def _on_aeth(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        found = self.read(int(batch.data[packet.row, EXTENSION_AT]))
         if found is not None:
-            batch.data[row, EXTENSION_AT] = found
-            super()._on_aeth(batch, row, now)
+            batch.data[packet.row, EXTENSION_AT] = found
+            super()._on_aeth(batch, packet, now)
 
 
 @mutant("MRC-WIRE-12", "MRC-ACK-02")

@@ -18,6 +18,7 @@ from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import EXTENSION_AT, EXTENSION_LENGTH, PAD_SHIFT, PSN_BITS_MASK, TS, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant, taken
@@ -48,16 +49,16 @@ class _EachRequest(Responder):
     def _memory(self) -> MemoryTable:
         return self._checks._memory
 
-    def _psn(self, batch: ReceivedBatch, row: int) -> int:
-        return unwrap(int(batch.fields(COMMON)["psn_word"][row]) & PSN_BITS_MASK, self.received.epsn)
+    def _psn(self, batch: ReceivedBatch, packet: ReceivedPacket) -> int:
+        return unwrap(int(batch.fields(COMMON)["psn_word"][packet.row]) & PSN_BITS_MASK, self.received.epsn)
 
-    def _write(self, batch: ReceivedBatch, row: int) -> None:
+    def _write(self, batch: ReceivedBatch, packet: ReceivedPacket) -> None:
         """Write the payload of a request whatever its PSN says."""
-        fields, (start, end) = request_fields(batch, row)[0], payload_of(batch, row)
+        fields, (start, end) = request_fields(batch, packet.row)[0], payload_of(batch, packet.row)
         region = self._memory.find(int(fields["rkey"]))
         if region is not None and end > start:
             offset = int(fields["va"]) - region.va
-            region.view[offset : offset + end - start] = batch.view(row, start, end)
+            region.view[offset : offset + end - start] = batch.view(packet.row, start, end)
 
 
 @mutant("MRC-RESP-06")
@@ -66,10 +67,10 @@ class OldDuplicatesAreWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if self._psn(batch, row) < self.received.epsn:
-            self._write(batch, row)
-        super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        if self._psn(batch, packet) < self.received.epsn:
+            self._write(batch, packet)
+        super().on_request(batch, packet, now)
 
 
 @mutant("MRC-RESP-07")
@@ -78,11 +79,11 @@ class DuplicatesAboveAHoleAreWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        psn = self._psn(batch, row)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        psn = self._psn(batch, packet)
         if self.received.epsn <= psn <= self.received.highest and self.received.has(psn):
-            self._write(batch, row)
-        super().on_request(batch, row, now)
+            self._write(batch, packet)
+        super().on_request(batch, packet, now)
 
 
 @mutant("MRC-RESP-06")
@@ -91,9 +92,9 @@ class OldDuplicatesAreIgnored(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if self._psn(batch, row) >= self.received.epsn:
-            super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        if self._psn(batch, packet) >= self.received.epsn:
+            super().on_request(batch, packet, now)
 
 
 @mutant("MRC-RESP-04")
@@ -102,9 +103,9 @@ class OnlyWhatIsInOrderIsTaken(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if self._psn(batch, row) <= self.received.epsn:
-            super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        if self._psn(batch, packet) <= self.received.epsn:
+            super().on_request(batch, packet, now)
 
 
 @mutant("MRC-SACK-14")
@@ -113,9 +114,9 @@ class RcvdBytesCountsDuplicates(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        counted = self.sacks.received_bytes + int(batch.fields(COMMON)["ip_plen"][row]) + UDP_AT
-        super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        counted = self.sacks.received_bytes + int(batch.fields(COMMON)["ip_plen"][packet.row]) + UDP_AT
+        super().on_request(batch, packet, now)
         self.sacks.received_bytes = counted
 
 
@@ -125,8 +126,8 @@ class EveryRequestIsAcked(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        super().on_request(batch, packet, now)
         self._ack_due = self._refused_psn < 0
 
 
@@ -136,8 +137,8 @@ class AnAckAPacket(Responder):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        super().on_request(batch, packet, now)
         self._counters.acks_sent += 1 << 32
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
@@ -222,8 +223,8 @@ class GapsAreNakked(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        super().on_request(batch, row, now)
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        super().on_request(batch, packet, now)
         if self.received.held and self._refused_psn < 0:
             self._refused_psn, self._refused_syndrome = self.received.epsn & PSN_BITS_MASK, 0x60
             self._nak_due = True
@@ -301,11 +302,11 @@ class EmptyWritesAreRefused(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
-        fields = request_fields(batch, row)
+    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, opcode: int) -> int:
+        fields = request_fields(batch, packet.row)
         if not int(fields["dmalen"][0]):
             return self._receives.refusal.of(Verdict.NO_REGION, psn, int(fields["rkey"][0]), 0)
-        return super()._execute(batch, row, psn, opcode)
+        return super()._execute(batch, packet, psn, opcode)
 
 
 @mutant("MRC-RESP-21")
@@ -314,11 +315,11 @@ class EmptyWritesNeedAnRkey(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
-        rkey = int(request_fields(batch, row)["rkey"][0])
+    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, opcode: int) -> int:
+        rkey = int(request_fields(batch, packet.row)["rkey"][0])
         if self._memory.find(rkey) is None:
             return self._receives.refusal.of(Verdict.NO_REGION, psn, rkey, 0)
-        return super()._execute(batch, row, psn, opcode)
+        return super()._execute(batch, packet, psn, opcode)
 
 
 @mutant("MRC-RESP-15")
@@ -339,7 +340,7 @@ class AnySourceIsTrusted(PeerSources):
 
     __slots__ = ()
 
-    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+    def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
         return True
 
 
@@ -349,8 +350,8 @@ class SourcesOfAllPlanesInOneSet(PeerSources):
 
     __slots__ = ()
 
-    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
-        source, size = batch.view(row, _SOURCE.start, _SOURCE.stop), _SOURCE.stop - _SOURCE.start
+    def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
+        source, size = batch.view(packet.row, _SOURCE.start, _SOURCE.stop), _SOURCE.stop - _SOURCE.start
         return any(
             known and source == self._addresses[port * size : port * size + size]
             for port, known in enumerate(self._known)

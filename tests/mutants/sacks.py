@@ -15,7 +15,7 @@ from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, SACK, Fields
 from mrc.wire.opcodes import Op
-from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import RTX, SETH_M_SHIFT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant, taken
@@ -328,8 +328,8 @@ class TimeHeldWithoutATimestamp(Reflector):
 
     __slots__ = ()
 
-    def _common(self, answer: Answer, batch: ReceivedBatch, base: int) -> None:
-        super()._common(answer, batch, base)
+    def _common(self, answer: Answer, packet: ReceivedPacket) -> None:
+        super()._common(answer, packet)
         answer.unit_ns = self._unit_0_ns
 
 

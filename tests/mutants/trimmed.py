@@ -9,6 +9,7 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON
 from mrc.wire.names import NackReason
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mutants.mutant import mutant, taken
 from mutants.responders import _EachRequest
 
@@ -53,12 +54,12 @@ class _KnowsFewer(PacketChecks):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, row: int) -> bool:
+    def known(self) -> bool:
         raise NotImplementedError
 
-    def _cut(self, batch: ReceivedBatch, row: int, inner: int) -> int:
-        if self.known(batch, row):
-            return super()._cut(batch, row, inner)
+    def _cut(self) -> int:
+        if self.known():
+            return super()._cut()
         self._counters.bad_length += 1
         return DROPPED
 
@@ -69,8 +70,8 @@ class OnlyWhatIsTooShortIsTrimmed(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, row: int) -> bool:
-        return batch.lengths[row] < _PLAIN_WRITE
+    def known(self) -> bool:
+        return self.packet.length < _PLAIN_WRITE
 
 
 @mutant("MRC-TRIM-10")
@@ -79,8 +80,8 @@ class TrimsOfALargerSizeAreUnknown(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, row: int) -> bool:
-        return batch.lengths[row] <= 256 - _IPV6
+    def known(self) -> bool:
+        return self.packet.length <= 256 - _IPV6
 
 
 @mutant("MRC-TRIM-05")
@@ -89,9 +90,9 @@ class ShortByTheIpLengthOnly(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, row: int) -> bool:
-        there = batch.lengths[row]
-        return there < _PLAIN_WRITE or int(batch.fields(COMMON)["ip_plen"][row]) + _IPV6 > there
+    def known(self) -> bool:
+        there = self.packet.length
+        return there < _PLAIN_WRITE or self.packet.plen + _IPV6 > there
 
 
 @mutant("MRC-TRIM-05")
@@ -100,9 +101,9 @@ class AWrongIcrcIsDamageUnderAnyCodepoint(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, row: int) -> bool:
-        fields, there = batch.fields(COMMON)[row], batch.lengths[row]
-        return there < _PLAIN_WRITE or max(int(fields["ip_plen"]), int(fields["udp_len"])) + _IPV6 > there
+    def known(self) -> bool:
+        there = self.packet.length
+        return there < _PLAIN_WRITE or max(self.packet.plen, self.packet.udp_length) + _IPV6 > there
 
 
 @mutant("MRC-TRIM-07")
@@ -111,9 +112,9 @@ class TrimmedPacketsArrive(_EachRequest):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
-        super().on_trimmed(batch, row, lasthop, now)
-        epsn, psn = self.received.epsn, self._psn(batch, row)
+    def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, packet, lasthop, now)
+        epsn, psn = self.received.epsn, self._psn(batch, packet)
         if epsn <= psn < self.window.end(epsn) and not self.received.has(psn):
             self.received.add(psn, True, FOREVER)
 
@@ -124,9 +125,9 @@ class RcvdBytesCountsTrimmed(Responder):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
-        super().on_trimmed(batch, row, lasthop, now)
-        self.sacks.received_bytes += batch.lengths[row]
+    def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, packet, lasthop, now)
+        self.sacks.received_bytes += batch.lengths[packet.row]
 
 
 @mutant("MRC-TRIM-06")
@@ -149,8 +150,8 @@ class NacksOfTrimmedPacketsNameNoEv(Responder):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
-        super().on_trimmed(batch, row, lasthop, now)
+    def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, packet, lasthop, now)
         for answer in taken(self.nacks.pending):
             if answer.reason in (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP):
                 answer.entropy = 0

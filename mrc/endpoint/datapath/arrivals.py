@@ -17,14 +17,14 @@ from mrc.wire import octets
 from mrc.wire.compiled import const_u8s, python, with_gil
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK, fields_at, header_at, lowest_bit, masks_in
+from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.rows import header_at, lowest_bit, masks_in
 
 if TYPE_CHECKING:
     from mrc.endpoint.node.peer_node import PeerNode
 
-_OPCODE_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
 _AETH_AT, _SYNDROME_SHIFT = header_at("aeth"), lowest_bit(masks_in("aeth", "syndrome msn")[0])
-_PSN_MASK, _ACK_SYNDROME = PSN_BITS_MASK, ACK_SYNDROME
+_ACK_SYNDROME = ACK_SYNDROME
 _NEVER = -1
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
 _IS_REQUEST: const_u8s = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
@@ -75,34 +75,35 @@ class Arrivals:
         self._node = node
         self._responder, self._feedback = responder, feedback
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         """A packet for this QP that passed the endpoint's checks."""
+        opcode = packet.opcode
         if not self._may_receive:
             self._counters.wrong_qp_state += 1
             # Nothing else is answered in ERROR, so two QPs in ERROR leave each other alone.
-            answered = _IS_REQUEST[opcode] and self._is_over and self.sources.has_sent(batch, row)
+            answered = _IS_REQUEST[opcode] and self._is_over and self.sources.has_sent(batch, packet)
             if answered and self._responder is not None:
-                self._responder.on_request_in_error(batch, row, now)
-        elif not self.sources.has_sent(batch, row):
+                self._responder.on_request_in_error(batch, packet, now)
+        elif not self.sources.has_sent(batch, packet):
             self._counters.bad_source += 1
         elif _IS_REQUEST[opcode]:
             self._note(now)
             if self._responder is not None:
-                self._responder.on_request(batch, row, now)
+                self._responder.on_request(batch, packet, now)
         elif opcode == _PROBE:
             self._note(now)
             if self._responder is not None:
-                self._responder.on_probe(batch, row, now)
+                self._responder.on_probe(batch, packet, now)
         elif _IS_ENDPOINT_OPERATION[opcode]:
             self._counters.misdirected += 1
         elif not self._may_send or self._feedback is None:
             self._counters.wrong_qp_state += 1
         elif opcode == _SACK:
-            self._feedback.on_sack(batch, row, now)
+            self._feedback.on_sack(batch, packet.row, now)
         elif opcode == _ACK:
-            self._on_aeth(batch, row, now)
+            self._on_aeth(batch, packet, now)
         elif opcode == _NACK:
-            self._feedback.on_nack(batch, row, now)
+            self._feedback.on_nack(batch, packet.row, now)
 
     def _note(self, now: int) -> None:
         """Requests or probes arrive at `now`."""
@@ -120,26 +121,24 @@ class Arrivals:
             learns_at = self._node.next_learning_at
             self._learns_at = _NEVER if learns_at is None else learns_at
 
-    def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+    def receive_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
         """A packet for this QP that a switch cut short, on the last hop or before it. It has no ICRC."""
         if not self._may_receive:
             self._counters.wrong_qp_state += 1
-        elif not self.sources.has_sent(batch, row):
+        elif not self.sources.has_sent(batch, packet):
             self._counters.bad_source += 1
-        elif _IS_REQUEST[batch.flat[batch.row(row) + _OPCODE_AT]] and self._responder is not None:
+        elif _IS_REQUEST[packet.opcode] and self._responder is not None:
             self.asked_at = now
-            self._responder.on_trimmed(batch, row, lasthop, now)
+            self._responder.on_trimmed(batch, packet, lasthop, now)
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def _on_aeth(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         """A transport ACK; a syndrome beyond them is a NAK."""
-        base = batch.row(row)
-        psn = octets.u32(batch.flat, base + _PSN_AT) & _PSN_MASK
-        syndrome = octets.u32(batch.flat, base + _AETH_AT) >> _SYNDROME_SHIFT
+        syndrome = octets.u32(batch.flat, packet.at + _AETH_AT) >> _SYNDROME_SHIFT
         if self._feedback is None:
             return
         if syndrome <= _ACK_SYNDROME:
-            self._feedback.on_ack(psn, now)
+            self._feedback.on_ack(packet.psn, now)
         elif _IS_NAK[syndrome]:
-            self._feedback.on_nak(psn, syndrome, now)
+            self._feedback.on_nak(packet.psn, syndrome, now)
         else:
             self._counters.invalid_request += 1

@@ -16,14 +16,13 @@ from mrc.endpoint.parts.flags import Away
 from mrc.wire import octets
 from mrc.wire.compiled import pointer, python, readonly, with_gil
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import fields_at, masks_in
+from mrc.wire.rows import fields_at
 
 if TYPE_CHECKING:
     from mrc.endpoint.node.operation_intake import OperationIntake
     from mrc.endpoint.node.peer_node import PeerNode
 
-_OPCODE_AT, _DQP_AT = fields_at("bth", "opcode reserved")
-(_QPN_MASK,) = masks_in("bth", "dqp")
+(_OPCODE_AT,) = fields_at("bth", "opcode")
 _DROPPED, _SOUND, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED_LASTHOP
 _ENDPOINT_QPN = ENDPOINT_QPN
 _NONE = -1
@@ -92,19 +91,16 @@ class Intake:
         verdict = self._checks.look(batch, row)
         if verdict == _DROPPED:
             return
-        base = batch.row(row)
-        qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
-        opcode = batch.flat[base + _OPCODE_AT]
-        if qpn == _ENDPOINT_QPN and verdict == _SOUND:
-            if not self._operation_intake.receive(batch, row, opcode, now):
+        if self._checks.packet.dqp == _ENDPOINT_QPN and verdict == _SOUND:
+            if not self._operation_intake.receive(batch, row, self._checks.packet.opcode, now):
                 return
             if self._away.up:
                 self.aside.put(batch, row, now)
                 self._away.urgent = True
             else:
-                self._operate(batch, row, opcode, now)
+                self._operate(batch, row, self._checks.packet.opcode, now)
             return
-        slot = self._qps.find(qpn)
+        slot = self._qps.find(self._checks.packet.dqp)
         if slot == _NONE:
             self._counters.unknown_qp += 1
             return
@@ -113,9 +109,9 @@ class Intake:
             self._slots[self.touched] = slot
             self.touched += 1
         if verdict != _SOUND:
-            self._qps.at[slot].arrivals.receive_trimmed(batch, row, verdict == _TRIMMED_LASTHOP, now)
+            self._qps.at[slot].arrivals.receive_trimmed(batch, self._checks.packet, verdict == _TRIMMED_LASTHOP, now)
             return
-        self._qps.at[slot].arrivals.receive(batch, row, opcode, now)
+        self._qps.at[slot].arrivals.receive(batch, self._checks.packet, now)
         if not self._away.up and self._qps.holds(slot) and self._qps.at[slot].doubts(batch.ports[row]):
             self._hear(self._qps.at[slot].peer_node, batch, row, now)
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import column
-from mrc.wire import octets
 from mrc.wire.compiled import const_i64s, const_u8s, python, u8s
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import (
     EXTENSION_AT,
     EXTENSION_LENGTH,
@@ -27,9 +27,9 @@ from mrc.wire.rows import (
     MIN_PACKET,
     P_KEY,
     PAD_SHIFT,
+    TS,
     TVER_MASK,
     UDP_AT,
-    fields_at,
 )
 
 # What `look` says of a packet. Those below SOUND were dropped and counted.
@@ -39,13 +39,9 @@ TRIMMED: Final = 2
 TRIMMED_LASTHOP: Final = 3
 
 _DROPPED, _SOUND, _TRIMMED, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED, TRIMMED_LASTHOP
-_IPV6_UDP = 17
-_MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK, _P_KEY = MIN_PACKET, UDP_AT, PAD_SHIFT, TVER_MASK, P_KEY
-# Where in a packet: ip_plen, ip_nh; udp_dport, udp_len; opcode, flags, pkey, the byte of psn_word that holds ts.
-_PLEN_AT, _NH_AT = fields_at("ipv6", "plen nh")
-_DPORT_AT, _UDP_LEN_AT = fields_at("udp", "dport len")
-_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = fields_at("bth", "opcode se pkey ackreq")
-_TS_SHIFT = 4
+_IPV6, _IPV6_UDP = 6, 17
+_MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK = MIN_PACKET, UDP_AT, PAD_SHIFT, TVER_MASK
+_P_KEY, _TS, _DSCP_SHIFT = P_KEY, TS, 2
 _UNKNOWN_LENGTH = 1 << 20
 
 
@@ -100,8 +96,10 @@ MRC_TERMS: Final = TransportTerms(IS_MRC, trims=True)
 
 
 class PacketChecks:
-    """Looks at packets one by one and counts each that is dropped by its first fault."""
+    """Looks at packets one by one and counts each that is dropped by its first fault. `packet` is the one that was
+    looked at last, unless it was too short."""
 
+    packet: ReceivedPacket
     _counters: Counters
     _is_ours: u8s
     _is_trimmed: u8s
@@ -114,6 +112,7 @@ class PacketChecks:
     __slots__ = tuple(__annotations__)
 
     def __init__(self, wire: WireProfile, counters: Counters, terms: TransportTerms = MRC_TERMS) -> None:
+        self.packet = ReceivedPacket()
         self._counters = counters
         self._is_own, self._pkey_mask = terms.is_own, terms.pkey_mask
         self._plain_lengths, self._tseth_lengths = terms.plain_lengths, terms.tseth_lengths
@@ -127,44 +126,42 @@ class PacketChecks:
     def look(self, batch: ReceivedBatch, row: int) -> int:
         """SOUND for a whole packet of the transport with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut
         short, on the last hop or before it; DROPPED for any other."""
-        base, length = batch.row(row), batch.lengths[row]
-        if length < _MIN_PACKET:
+        if batch.lengths[row] < _MIN_PACKET:
             self._counters.too_short += 1
             return _DROPPED
-        if batch.flat[base] >> 4 != 6 or batch.flat[base + _NH_AT] != _IPV6_UDP:
+        self.packet.read(batch, row)
+        if self.packet.version != _IPV6 or self.packet.next_header != _IPV6_UDP:
             self._counters.not_ipv6_udp += 1
             return _DROPPED
-        opcode = batch.flat[base + _OPCODE_AT]
+        opcode, plen, length = self.packet.opcode, self.packet.plen, self.packet.length
         least = self._plain_lengths[opcode]
-        if batch.flat[base + _PSN_FLAGS_AT] >> _TS_SHIFT & 1:
+        if self.packet.psn_word & _TS:
             least += self._tseth_lengths[opcode]
-        plen = octets.u16(batch.flat, base + _PLEN_AT)
-        udp_length = octets.u16(batch.flat, base + _UDP_LEN_AT)
-        said = (plen if plen > udp_length else udp_length) + _UDP_AT
-        inner = octets.u16(batch.flat, base) >> 6 & 0x3F
-        marked = self._is_trimmed[batch.classes[row] >> 2] or self._is_trimmed[inner]
-        if marked and self._is_own[opcode] and not self._is_whole(batch, row, least, said):
-            return self._cut(batch, row, inner)
-        if plen != udp_length or said != length:
+        said = (plen if plen > self.packet.udp_length else self.packet.udp_length) + _UDP_AT
+        outer, inner = self.packet.outer >> _DSCP_SHIFT, self.packet.inner >> _DSCP_SHIFT
+        if (
+            (self._is_trimmed[outer] or self._is_trimmed[inner])
+            and self._is_own[opcode]
+            and not self._is_whole(batch, row, least, said)
+        ):
+            return self._cut()
+        if plen != self.packet.udp_length or said != length:
             self._counters.bad_length += 1
-        elif not self._is_ours[octets.u16(batch.flat, base + _DPORT_AT)]:
+        elif not self._is_ours[self.packet.dport]:
             self._counters.bad_udp_port += 1
-        elif batch.flat[base + _FLAGS_AT] & _TVER_MASK:
+        elif self.packet.flags & _TVER_MASK:
             self._counters.bad_tver += 1
         elif not self._is_own[opcode]:
             self._counters.unknown_opcode += 1
-        elif not self._fits(opcode, length - least - (batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3)):
+        elif not self._fits(opcode, length - least - (self.packet.flags >> _PAD_SHIFT & 3)):
             self._counters.bad_length += 1
         elif not batch.icrc_right(row):
             self._counters.bad_icrc += 1
-        elif not self._is_of_partition(batch, base):
+        elif (self.packet.pkey ^ _P_KEY) & self._pkey_mask:
             self._counters.bad_pkey += 1
         else:
             return _SOUND
         return _DROPPED
-
-    def _is_of_partition(self, batch: ReceivedBatch, base: int) -> bool:
-        return (octets.u16(batch.flat, base + _PKEY_AT) ^ _P_KEY) & self._pkey_mask == 0
 
     def _fits(self, opcode: int, spare: int) -> bool:
         """Whether a packet may have so many bytes of payload."""
@@ -179,16 +176,12 @@ class PacketChecks:
         length = batch.lengths[row]
         return length >= least and length >= said and batch.icrc_right(row)
 
-    def _cut(self, batch: ReceivedBatch, row: int, inner: int) -> int:
+    def _cut(self) -> int:
         """Of a trimmed packet that is for us the codepoint on the outermost header says where it was trimmed."""
         self._counters.trimmed_received += 1
-        base = batch.row(row)
-        if (
-            not self._is_ours[octets.u16(batch.flat, base + _DPORT_AT)]
-            or not self._is_of_partition(batch, base)
-            or batch.flat[base + _FLAGS_AT] & _TVER_MASK
-        ):
+        foreign = (self.packet.pkey ^ _P_KEY) & self._pkey_mask
+        if not self._is_ours[self.packet.dport] or foreign or self.packet.flags & _TVER_MASK:
             return _DROPPED
-        outer = batch.classes[row] >> 2
+        outer, inner = self.packet.outer >> _DSCP_SHIFT, self.packet.inner >> _DSCP_SHIFT
         # A fabric that gives both the same codepoint does not say where: TRIMMED then.
         return _TRIMMED if (outer if self._is_trimmed[outer] else inner) == self._dscp_trimmed else _TRIMMED_LASTHOP

@@ -8,6 +8,7 @@ from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.compiled import python, u8s
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import fields_at
 
 MAX_PORTS = 16
@@ -36,12 +37,12 @@ class PeerSources:
         octets.put64(self._addresses, port * _ADDRESS + 8, address & (1 << 64) - 1)
         self._known[port] = 1
 
-    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+    def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
         """Whether a packet has the peer's address on the port it came in on as its source. No peer has one on a port
         that cannot be."""
-        port = batch.ports[row]
+        port = packet.port
         return (
             0 <= port < _MAX_PORTS
             and self._known[port] != 0
-            and octets.equal(batch.flat, batch.row(row) + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS)
+            and octets.equal(batch.flat, packet.at + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS)
         )

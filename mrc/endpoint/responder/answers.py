@@ -10,15 +10,15 @@ from mrc.wire import octets
 from mrc.wire.compiled import pointer, public, python, unsigned
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
-# Where in a packet: the low half of ip_word, the UDP source port; the timestamp, with a word behind it, in a request
-# and in a probe.
-_LABEL_AT = fields_at("ipv6", "plen")[0] - 2
-(_SPORT_AT,) = fields_at("udp", "sport")
+# Where in a packet the timestamp is, with a word behind it: in a request and in a probe.
 (_REQUEST_STAMP_AT,) = fields_at("tseth", "tx_timestamp", ts=True)
 (_PROBE_STAMP_AT,) = fields_at("peth", "tx_timestamp")
+# Of an EV.
+_HALF = 0xFFFF
 _TS, _RTX, _FTYPE, _TSR = TS, RTX, TIMESTAMP_FTYPE, TSR_BIT
 NO_PROBE = -1
 # Where in a packet: opcode and flags, pkey, dqp_word, psn_word.
@@ -95,24 +95,22 @@ class Reflector:
         self._low_half_in_port = wire.ev_low_half_in_source_port
         self._unit_0_ns, self._unit_1_ns = units_ns
 
-    def of_request(self, answer: Answer, batch: ReceivedBatch, row: int, whole: bool) -> None:
+    def of_request(self, answer: Answer, batch: ReceivedBatch, packet: ReceivedPacket, whole: bool) -> None:
         """Fill in what a request's answer reflects; `whole` means that the TSETH, if any, was not cut off."""
-        base = batch.row(row)
-        self._common(answer, batch, base)
-        if whole and octets.u32(batch.flat, base + _PSN_AT) & _TS:
-            self._stamp(answer, batch, base + _REQUEST_STAMP_AT)
+        self._common(answer, packet)
+        if whole and packet.psn_word & _TS:
+            self._stamp(answer, batch, packet.at + _REQUEST_STAMP_AT)
 
-    def of_probe(self, answer: Answer, batch: ReceivedBatch, row: int) -> None:
+    def of_probe(self, answer: Answer, batch: ReceivedBatch, packet: ReceivedPacket) -> None:
         """Fill in what the answer to a reliability probe reflects."""
-        base = batch.row(row)
-        self._common(answer, batch, base)
-        if octets.u16(batch.flat, base + _PROBE_STAMP_AT + 2) & 0xF == _FTYPE:
-            self._stamp(answer, batch, base + _PROBE_STAMP_AT)
+        self._common(answer, packet)
+        if octets.u16(batch.flat, packet.at + _PROBE_STAMP_AT + 2) & 0xF == _FTYPE:
+            self._stamp(answer, batch, packet.at + _PROBE_STAMP_AT)
 
-    def _common(self, answer: Answer, batch: ReceivedBatch, base: int) -> None:
-        port, label = octets.u16(batch.flat, base + _SPORT_AT), octets.u16(batch.flat, base + _LABEL_AT)
+    def _common(self, answer: Answer, packet: ReceivedPacket) -> None:
+        port, label = packet.sport, packet.label & _HALF
         answer.entropy = label << 16 | port if self._low_half_in_port else port << 16 | label
-        answer.rtx = (octets.u32(batch.flat, base + _PSN_AT) & _RTX) != 0
+        answer.rtx = (packet.psn_word & _RTX) != 0
 
     def _stamp(self, answer: Answer, batch: ReceivedBatch, at: int) -> None:
         answer.tx_timestamp = octets.u16(batch.flat, at)

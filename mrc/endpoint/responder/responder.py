@@ -35,6 +35,7 @@ from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import (
     ACKREQ,
     PAD_SHIFT,
@@ -60,17 +61,15 @@ if TYPE_CHECKING:
 _ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], header_at("aeth")
 _SYNDROME, _MSN_MASK = masks_in("aeth", "syndrome msn")
 _SYNDROME_SHIFT, _ACK_SYNDROME = lowest_bit(_SYNDROME), ACK_SYNDROME
-# Where in a request: ip_plen, opcode, flags, psn_word, rqmsn, msn; the RETH, behind a TSETH if there is one; and the
+# Where in a request: rqmsn, msn; the RETH, behind a TSETH if there is one; and the
 # probe_id of a probe.
-(_PLEN_AT,) = fields_at("ipv6", "plen")
-_OPCODE_AT, _FLAGS_AT, _PSN_AT = fields_at("bth", "opcode se ackreq")
 _RQMSN_AT, _MSN_AT = fields_at("meth", "rqmsn msn")
 _RETH_AT = header_at("reth")
 _RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
 (_PROBE_ID_AT,) = fields_at("peth", "probe_id")
 _TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
 _TSETH_END = header_at("reth", ts=True)
-_IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _TRAFFIC_CLASS_SHIFT, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, 4, CE
+_IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, CE
 _ASKS_FOR_SACK = ACKREQ | RTX
 _PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
 _PSN_HALF = PSN_HALF
@@ -182,33 +181,33 @@ class Responder:
 
     # ------------------------------------------------------------------ requests in
 
-    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         """A write request of this QP, whose length, ICRC and source have been checked: the steps of the page, in order.
         Check PSN; opcode, length, R_Key and range; execute; acknowledge."""
         self._note(now)
         self._counters.requests_received += 1
         epsn = self.received.epsn
-        distance = self._distance(batch, row)
+        distance = self._distance(packet)
         psn = epsn + distance
         if distance == -_PSN_HALF:
             self._counters.psn_out_of_range += 1
         elif distance < 0:
             self._counters.duplicates_old += 1
             self._ack_due = True
-            self._answer_copy(batch, row, psn, now)
+            self._answer_copy(batch, packet, psn, now)
         elif psn >= self.window.end(epsn):
             self._counters.psn_out_of_window += 1
             if self._nacks_beyond and self._beyond.take_counted(1, now, self._counters):
-                self._nack(batch, row, psn, _PSN_OOR_WINDOW, now)
+                self._nack(batch, packet, psn, _PSN_OOR_WINDOW, now)
         elif self.received.has(psn):
             self._counters.duplicates_above_epsn += 1
-            self._answer_copy(batch, row, psn, now)
+            self._answer_copy(batch, packet, psn, now)
         else:
-            self._on_new_request(batch, row, psn, distance, now)
+            self._on_new_request(batch, packet, psn, distance, now)
 
-    def _distance(self, batch: ReceivedBatch, row: int) -> int:
+    def _distance(self, packet: ReceivedPacket) -> int:
         """How far the PSN of a packet is above epsn: -2^23 .. 2^23 - 1."""
-        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
+        distance = (packet.psn - self.received.epsn) & _PSN_MASK
         return distance - _PSN_MODULUS if distance >= _PSN_HALF else distance
 
     def _note(self, now: int) -> None:
@@ -217,38 +216,38 @@ class Responder:
             self._noted_at = now
             self._budget.on_requests(self._qpn, now)
 
-    def _on_new_request(self, batch: ReceivedBatch, row: int, psn: int, distance: int, now: int) -> None:
-        opcode = batch.flat[batch.row(row) + _OPCODE_AT]
+    def _on_new_request(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, distance: int, now: int) -> None:
+        opcode = packet.opcode
         lacking = self._limits.lacking(
             distance, self.received.held, self._receives.stashed if _IMMEDIATE[opcode] else -1
         )
         if lacking:
             self._counters.no_room += 1
-            self._nack(batch, row, psn, lacking, now)
+            self._nack(batch, packet, psn, lacking, now)
             return
-        if self._execute(batch, row, psn, opcode) != _RIGHT:
+        if self._execute(batch, packet, psn, opcode) != _RIGHT:
             self._refuse()
             return
-        size = octets.u16(batch.flat, batch.row(row) + _PLEN_AT) + _IP_HEADER
+        size = packet.plen + _IP_HEADER
         self.sacks.received_bytes += size
-        marked = self._is_marked(batch, row)
+        marked = _is_marked(packet)
         self._counters.ecn_marked_received += marked
-        asked = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) & _ASKS_FOR_SACK) != 0
+        asked = (packet.psn_word & _ASKS_FOR_SACK) != 0
         if self.sacks.is_triggered(size, asked or marked):
-            self._sack(batch, row, psn, marked, now)
+            self._sack(batch, packet, psn, marked, now)
 
-    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, opcode: int) -> int:
         """Check a new request, count it as arrived and place its payload. Returns a verdict: nothing has been written
         for one that ends the QP."""
-        base = batch.row(row)
+        base = packet.at
         reth = base + _RETH_AT
-        if octets.u32(batch.flat, base + _PSN_AT) & _TS:
+        if packet.psn_word & _TS:
             reth += _TSETH_BYTES
         payload = reth + _RETH_BYTES
         if _IMMEDIATE[opcode]:
             payload += _IMMDT_BYTES
-        pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
-        size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
+        pad = packet.flags >> _PAD_SHIFT & 3
+        size = base + packet.length - payload - pad - _ICRC_BYTES
         va: unsigned = octets.u64(batch.flat, reth)
         dmalen = octets.u32(batch.flat, reth + _DMALEN)
         # What no region can have is refused below: it has only to be a number here.
@@ -273,7 +272,7 @@ class Responder:
             self._counters.bytes_placed += size
         if rqmsn != _NO_IMMEDIATE:
             immediate = octets.u32(batch.flat, reth + _RETH_BYTES)
-            if batch.flat[base + _FLAGS_AT] & self._se:
+            if packet.flags & self._se:
                 immediate |= _SOLICITED
             self._receives.arrive(psn, rqmsn, immediate, dmalen)
         if immediates:
@@ -313,67 +312,62 @@ class Responder:
         self._nak_due = True
         self._fail(NAK_STATUS[reason.syndrome], refusal.words)
 
-    def _answer_copy(self, batch: ReceivedBatch, row: int, psn: int, now: int) -> None:
+    def _answer_copy(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, now: int) -> None:
         """What brings nothing new is due a SACK too, as far as the rate of such answers allows."""
         if not self._again.take_counted(1, now, self._counters):
             return
-        marked = self._is_marked(batch, row)
+        marked = _is_marked(packet)
         self._counters.ecn_marked_received += marked
         self.sacks.is_triggered(0, True)
-        self._sack(batch, row, psn, marked, now)
+        self._sack(batch, packet, psn, marked, now)
 
-    def _sack(self, batch: ReceivedBatch, row: int, psn: int, marked: bool, now: int) -> None:
+    def _sack(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, marked: bool, now: int) -> None:
         self._answer.begin(psn, self.received.highest, marked, _NO_PROBE, 0, now)
-        self._reflector.of_request(self._answer, batch, row, True)
+        self._reflector.of_request(self._answer, batch, packet, True)
         self.sacks.pending.add(self._answer)
 
     # ------------------------------------------------------------------ other packets in
 
-    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+    def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
         """A request that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
         if not self._answers_trims:
             return
-        distance = self._distance(batch, row)
+        distance = self._distance(packet)
         if distance == -_PSN_HALF:
             self._counters.psn_out_of_range += 1
         elif self._trimmed.take_counted(1, now, self._counters):
-            self._nack(batch, row, self.received.epsn + distance, _TRIMMED_LASTHOP if lasthop else _TRIMMED, now)
+            self._nack(batch, packet, self.received.epsn + distance, _TRIMMED_LASTHOP if lasthop else _TRIMMED, now)
 
-    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def on_request_in_error(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         """A request that comes although the QP is over: what ended it may have been lost, so it is said again, once for
         all that came since."""
         if self._refused_psn != _NOT_REFUSED:
             self._nak_due = True
             return
-        distance = self._distance(batch, row)
+        distance = self._distance(packet)
         acknowledged = distance < 0
         if self._gave_notice and (acknowledged or not self._notice_is_old):
             return
         # The first that is surely not acknowledged, if there is one.
         self._gave_notice, self._notice_is_old = True, acknowledged
         self.nacks.pending.clear()
-        self._nack(batch, row, self.received.epsn + distance, _UNEXP_EVENT, now)
+        self._nack(batch, packet, self.received.epsn + distance, _UNEXP_EVENT, now)
 
-    def on_probe(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def on_probe(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         """A reliability probe is answered by a SACK with pr=1 and its probe_id."""
         if not self.probes_rate.take_counted(1, now, self._counters):
             return
-        probe_id, marked = octets.u16(batch.flat, batch.row(row) + _PROBE_ID_AT), self._is_marked(batch, row)
+        probe_id, marked = octets.u16(batch.flat, packet.at + _PROBE_ID_AT), _is_marked(packet)
         self._answer.begin(self.received.epsn - 1, self.received.highest, marked, probe_id, 0, now)
-        self._reflector.of_probe(self._answer, batch, row)
+        self._reflector.of_probe(self._answer, batch, packet)
         self.sacks.on_probe(self._answer)
         self._counters.probes_answered += 1
 
-    def _nack(self, batch: ReceivedBatch, row: int, psn: int, reason: int, now: int) -> None:
+    def _nack(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, reason: int, now: int) -> None:
         """Queue a NACK for a request; the TSETH of a trimmed one may have been cut off."""
         self._answer.begin(psn, 0, False, _NO_PROBE, reason, now)
-        self._reflector.of_request(self._answer, batch, row, batch.lengths[row] >= _TSETH_END)
+        self._reflector.of_request(self._answer, batch, packet, packet.length >= _TSETH_END)
         self.nacks.pending.add(self._answer)
-
-    def _is_marked(self, batch: ReceivedBatch, row: int) -> bool:
-        """CE counts if it is on either header (wire.md section 12)."""
-        inner = octets.u16(batch.flat, batch.row(row)) >> _TRAFFIC_CLASS_SHIFT
-        return inner & _CE == _CE or batch.classes[row] & _CE == _CE
 
     # ------------------------------------------------------------------ answers out
 
@@ -441,3 +435,8 @@ class Responder:
         at = self._packets.open(batch, index, _ACKNOWLEDGE, psn, _AETH_BYTES)
         completed = self.received.completed & _MSN_MASK
         octets.put32(batch.flat, at + _AETH_AT, syndrome << _SYNDROME_SHIFT | completed)
+
+
+def _is_marked(packet: ReceivedPacket) -> bool:
+    """CE counts if it is on either header (wire.md section 12)."""
+    return packet.inner & _CE == _CE or packet.outer & _CE == _CE

@@ -193,7 +193,7 @@ def test_hundreds_of_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) -
 
         return called
 
-    for name in ("receive", "transmit", "pending", "has_work", "on_timer", "next_deadline"):
+    for name in ("doubts", "transmit", "pending", "has_work", "on_timer", "next_deadline"):
         monkeypatch.setattr(QpDatapath, name, noticed(getattr(QpDatapath, name)))
     hand.post(256 * 400, fill=7)
     sent = numbers(hand, hand.transmitted())

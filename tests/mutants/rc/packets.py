@@ -15,6 +15,7 @@ from mrc.rc.opcodes import RcOp
 from mrc.wire.fields import COMMON, Fields
 from mrc.wire.packet import Layer
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import ACKREQ, MIN_PACKET, P_KEY, PSN_FLAGS_AT, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.rc.mutant import rc_mutant
@@ -41,7 +42,10 @@ class _Seen(PacketChecks):
         if batch.lengths[row] >= MIN_PACKET and (self.takes_any_icrc or batch.icrc_right(row)):
             seen.__class__ = _Right
             self.change(seen.fields(COMMON), batch.lengths[row])
-        return super().look(seen, 0)
+        found = super().look(seen, 0)
+        if batch.lengths[row] >= MIN_PACKET:
+            self.packet.read(batch, row)
+        return found
 
     def change(self, fields: Fields, length: int) -> None:
         """What is seen instead; nothing else here."""
@@ -128,7 +132,7 @@ class AnySourceIsTaken(PeerSources):
 
     __slots__ = ()
 
-    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+    def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
         return True
 
 
