@@ -30,7 +30,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.qpns import free_qpn
-from mrc.endpoint.responder.receive_budget import ReceiveBudget
+from mrc.endpoint.responder.receive_window import ReceiveBudget
 from mrc.endpoint.silence import wait_in_vain
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.endpoint.work_rings import WorkRings
@@ -425,7 +425,8 @@ class Endpoint:
         away = self.datapath.away
         if away.failed and away.failure is not None:
             raise away.failure
-        while (slot := self.datapath.take_done()) >= 0:
+        while self.datapath.done:
+            slot = self.datapath.take_done()
             if self.datapath.qps.holds(slot):
                 self.datapath.qps.at[slot].completions.drain()
 

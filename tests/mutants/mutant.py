@@ -22,10 +22,9 @@ from mrc.conformance.targets.in_process_paths import InProcessPaths
 from mrc.core import COMPILED, INTERPRETED, VARIABLE
 from mrc.endpoint.config import EndpointConfig
 from mrc.endpoint.congestion import Nscc
-from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.datapath.arrivals import Arrivals, PeerSources
 from mrc.endpoint.datapath.intake import Intake
 from mrc.endpoint.datapath.packet_checks import PacketChecks
-from mrc.endpoint.datapath.peer_sources import PeerSources
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryTable
@@ -54,7 +53,7 @@ from mrc.endpoint.responder.nacks import NackMaker
 from mrc.endpoint.responder.receive_window import ReceiveWindow
 from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.endpoint.responder.receives import Receives
-from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.endpoint.responder.request_checks import ResourceLimits
 from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.responder.sacks import SackMaker
 from mrc.errors import CallerError

@@ -12,7 +12,7 @@ from mrc.endpoint.requestor.nacked import PATH_REASONS, RESPONSES, NackHandler, 
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.endpoint.responder.answers import Answer
 from mrc.endpoint.responder.nacks import NackMaker
-from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.endpoint.responder.request_checks import ResourceLimits
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import NACK
 from mrc.wire.names import NackReason

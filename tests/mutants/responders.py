@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrc.endpoint.datapath.peer_sources import PeerSources
+from mrc.endpoint.datapath.arrivals import PeerSources
 from mrc.endpoint.datapath.qp_table import QpTable
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryTable

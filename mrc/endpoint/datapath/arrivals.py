@@ -7,18 +7,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.peer_sources import PeerSources
 from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS
 from mrc.endpoint.requestor.feedback import Feedback
 from mrc.endpoint.responder.responder import Responder
+from mrc.errors import CallerError
 from mrc.wire import octets
-from mrc.wire.compiled import const_u8s, python, with_gil
+from mrc.wire.compiled import const_u8s, python, u8s, with_gil
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.received_packet import ReceivedPacket
-from mrc.wire.rows import header_at, lowest_bit, masks_in
+from mrc.wire.rows import fields_at, header_at, lowest_bit, masks_in
 
 if TYPE_CHECKING:
     from mrc.endpoint.node.peer_node import PeerNode
@@ -26,12 +26,46 @@ if TYPE_CHECKING:
 _AETH_AT, _SYNDROME_SHIFT = header_at("aeth"), lowest_bit(masks_in("aeth", "syndrome msn")[0])
 _ACK_SYNDROME = ACK_SYNDROME
 _NEVER = -1
+MAX_PORTS = 16
+(_SOURCE_AT,) = fields_at("ipv6", "src")
+_ADDRESS, _MAX_PORTS = 16, MAX_PORTS
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
 _IS_REQUEST: const_u8s = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
 _IS_NAK: const_u8s = memoryview(bytes(value in NAK_STATUS for value in range(256)))
 _IS_ENDPOINT_OPERATION: const_u8s = memoryview(
     bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) for value in range(256))
 )
+
+
+class PeerSources:
+    """The peer's inner address (128 bit) by the local port its packets come in on."""
+
+    _addresses: u8s
+    _known: u8s
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self._addresses = memoryview(bytearray(MAX_PORTS * _ADDRESS))
+        self._known = memoryview(bytearray(MAX_PORTS))
+
+    def add(self, port: int, address: int) -> python[None]:
+        """Raises CallerError for a port that cannot be."""
+        if not 0 <= port < MAX_PORTS:
+            raise CallerError(f"ports are numbered 0..{MAX_PORTS - 1}, got {port}")
+        octets.put64(self._addresses, port * _ADDRESS, address >> 64)
+        octets.put64(self._addresses, port * _ADDRESS + 8, address & (1 << 64) - 1)
+        self._known[port] = 1
+
+    def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
+        """Whether a packet has the peer's address on the port it came in on as its source. No peer has one on a port
+        that cannot be."""
+        port = packet.port
+        return (
+            0 <= port < _MAX_PORTS
+            and self._known[port] != 0
+            and octets.equal(batch.flat, packet.at + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS)
+        )
 
 
 class Arrivals:

@@ -143,9 +143,6 @@ class Datapath:
             return
         self.scheduler.on_event(slot)
         self.schedule(slot)
-        self._note_done(slot)
-
-    def _note_done(self, slot: int) -> None:
         if not self._is_done[slot] and self.qps.at[slot].completions.count:
             self._is_done[slot] = 1
             self._done[(self._first_done + self.done) % self.qps.room] = slot
@@ -171,55 +168,47 @@ class Datapath:
         """Take packets one by one, in order of arrival. What is wrong is dropped and counted."""
         self.qps.begin()
         try:
-            self._receive(batch, now)
+            if now < self.now:
+                self._went_back(now)
+            else:
+                self.now = now
+                if self.doorbells is not None:
+                    # A receive that is posted is there for what has arrived.
+                    self._take_posted()
+                self.intake.receive(batch, now)
+                for place in range(self.intake.touched):
+                    self.after_event(self.intake.slot(place))
         finally:
             self.qps.end()
-
-    def _receive(self, batch: ReceivedBatch, now: int) -> None:
-        if now < self.now:
-            self._went_back(now)
-            return
-        self.now = now
-        if self.doorbells is not None:
-            # A receive that is posted is there for what has arrived.
-            self._take_posted()
-        self.intake.receive(batch, now)
-        for place in range(self.intake.touched):
-            self.after_event(self.intake.slot(place))
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
+        start = batch.count
         self.qps.begin()
         try:
-            return self._transmit(batch, now)
+            if now < self.now:
+                self._went_back(now)
+            else:
+                self.now = now
+                if self.doorbells is not None:
+                    self._take_posted()
+                if self._operation_answers.waiting:
+                    self._operation_answers.transmit(batch, now)
+                if self.operations_wait.up:
+                    if self.away.up:
+                        self.away.urgent = True
+                    else:
+                        self._operate(batch, now)
+                while batch.count < batch.capacity and self.scheduler.ready and self._turn(batch, now):
+                    pass
+                batch.seal(start)
         finally:
             self.qps.end()
-
-    def _transmit(self, batch: TransmitBatch, now: int) -> int:
-        if now < self.now:
-            self._went_back(now)
-            return 0
-        self.now = now
-        start = batch.count
-        if self.doorbells is not None:
-            self._take_posted()
-        if self._operation_answers.waiting:
-            self._operation_answers.transmit(batch, now)
-        if self.operations_wait.up:
-            if self.away.up:
-                self.away.urgent = True
-            else:
-                self._operate(batch, now)
-        while batch.count < batch.capacity and self._turn(batch, now):
-            pass
-        batch.seal(start)
         return batch.count - start
 
     def _turn(self, batch: TransmitBatch, now: int) -> bool:
-        """Let the QP whose turn it is send. Returns whether the next may go on in this batch."""
+        """Let the QP whose turn it is send; there is one. Returns whether the next may go on in this batch."""
         slot = self.scheduler.next()
-        if slot == _NONE:
-            return False
         free = batch.capacity - batch.count
         others_wait = self.scheduler.ready > 0
         most = min(self._fair_share, free) if others_wait else free
@@ -258,29 +247,31 @@ class Datapath:
         """Run the timers of QPs that are due."""
         self.qps.begin()
         try:
-            self._run_timers(now)
+            if now < self.now:
+                self._went_back(now)
+            else:
+                self.now = now
+                while self.next_deadline() <= now and self._run_timer(now):
+                    pass
         finally:
             self.qps.end()
 
-    def _run_timers(self, now: int) -> None:
-        if now < self.now:
-            self._went_back(now)
-            return
-        self.now = now
-        while self.next_deadline() <= now:
-            slot = self.qps.find(self._timers.value())
-            self._timers.pop()
-            self.qps.at[slot].timer_at = _FOREVER
-            if self.qps.at[slot].next_deadline() > now:
-                # What it was set for has moved on since, as it does with every packet.
-                self.schedule(slot)
-                continue
-            self.qps.at[slot].on_timer(now)
-            if self.qps.holds(slot) and self.qps.at[slot].next_deadline() <= now:
-                # It would run for ever, and no signal would end it.
-                self._stuck(slot)
-                return
-            self.after_event(slot)
+    def _run_timer(self, now: int) -> bool:
+        """Run the timers of the QP that wanted it first. Returns whether the next may go on."""
+        slot = self.qps.find(self._timers.value())
+        self._timers.pop()
+        self.qps.at[slot].timer_at = _FOREVER
+        if self.qps.at[slot].next_deadline() > now:
+            # What it was set for has moved on since, as it does with every packet.
+            self.schedule(slot)
+            return True
+        self.qps.at[slot].on_timer(now)
+        if self.qps.holds(slot) and self.qps.at[slot].next_deadline() <= now:
+            # It would run for ever, and no signal would end it.
+            self._stuck(slot)
+            return False
+        self.after_event(slot)
+        return True
 
     def _stuck(self, slot: int) -> with_gil[None]:
         qpn = self.qps.at[slot].qpn

@@ -7,8 +7,7 @@ from __future__ import annotations
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.arrivals import Arrivals
-from mrc.endpoint.datapath.peer_sources import MAX_PORTS
+from mrc.endpoint.datapath.arrivals import MAX_PORTS, Arrivals
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.paths.path_set import PathSet
@@ -147,27 +146,25 @@ class QpDatapath:
             return 0
         if self.paths.silent:
             # Only timers go on.
-            return self._transmit_own(batch, 0, now, others_wait)
-        if self._one_goes_ahead():
-            sent = self._transmit_own(batch, min(limit, 1), now, others_wait)
+            if not self.may_send or self.requestor is None:
+                return 0
+            return self.requestor.transmit(batch, 0, now, others_wait)
+        if (
+            self.may_send
+            and not self.answers_wait
+            and self.requestor is not None
+            and self.responder.pending()
+            and self.requestor.one_packet_waits()
+        ):
+            sent = self.requestor.transmit(batch, min(limit, 1), now, others_wait)
             if sent:
                 self.answers_wait = True
                 return sent
         self.answers_wait = False
         sent = self.responder.transmit(batch, limit, now)
         if self.may_send and self.requestor is not None and self.requestor.has_work():
-            sent += self._transmit_own(batch, limit - sent, now, others_wait)
+            sent += self.requestor.transmit(batch, limit - sent, now, others_wait)
         return sent
-
-    def _one_goes_ahead(self) -> bool:
-        if not self.may_send or self.answers_wait or self.requestor is None or self.responder is None:
-            return False
-        return self.responder.pending() and self.requestor.one_packet_waits()
-
-    def _transmit_own(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
-        if not self.may_send or self.requestor is None:
-            return 0
-        return self.requestor.transmit(batch, limit, now, others_wait)
 
     # ------------------------------------------------------------------ time
 

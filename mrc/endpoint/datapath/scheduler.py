@@ -179,9 +179,7 @@ class Scheduler:
             self.wake(slot)
 
     def next(self) -> int:
-        """Take the QP whose turn it is, or -1. Give it back with `after_turn`. Others are `ready` after it."""
-        if not self.ready:
-            return _NONE
+        """Take the QP whose turn it is: some are `ready`. Give it back with `after_turn`."""
         slot = self._ready[self._position]
         self._position = (self._position + 1) % self._room
         self.ready -= 1

@@ -15,17 +15,14 @@ from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rate_limit import RateLimit
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
-from mrc.endpoint.responder.ack_delay import AckDelay
 from mrc.endpoint.responder.answers import NO_PROBE, Answer, ControlPackets, Reflector
 from mrc.endpoint.responder.message_checks import MessageChecks
 from mrc.endpoint.responder.nacks import NackMaker
 from mrc.endpoint.responder.opcode_terms import ENDS, IMMEDIATE
-from mrc.endpoint.responder.receive_budget import ReceiveBudget
-from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.receive_window import ReceiveBudget, ReceiveWindow
 from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.endpoint.responder.receives import Receives
-from mrc.endpoint.responder.request_checks import RequestChecks
-from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.endpoint.responder.request_checks import RequestChecks, ResourceLimits
 from mrc.endpoint.responder.sacks import SackMaker
 from mrc.endpoint.traffic_class import CE
 from mrc.endpoint.work import SOLICITED
@@ -95,7 +92,8 @@ class Responder:
     _nacks_beyond: bool
     _nak_due: bool
     _notice_is_old: bool
-    _ack_delay: AckDelay
+    _ack_after_ns: int
+    _ack_due_at: int
     _answer: Answer
     _budget: ReceiveBudget
     _again: RateLimit
@@ -168,7 +166,9 @@ class Responder:
         # Whether a request that came in ERROR waits for its answer, and whether it may have been acknowledged.
         self._gave_notice = self._notice_is_old = False
         self._ack_due = False
-        self._ack_delay = AckDelay(config.responder.ack_after_sack_ns)
+        # A SACK that goes at once says as much as an ACK (behaviour.md, Transport ACK): that may be left to a later one
+        # for so long, counted from the first that was. At 0 none waits. When it has to go, ns; FOREVER: none waits now.
+        self._ack_after_ns, self._ack_due_at = config.responder.ack_after_sack_ns, _FOREVER
         self._nak_due = False
         # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.
         self._refused_psn, self._refused_syndrome = _NOT_REFUSED, 0
@@ -375,7 +375,7 @@ class Responder:
         """Whether an answer has not been sent, or a message has arrived in part."""
         if self.received.held > 0 or self._messages.open.count > 0:
             return True
-        return self.pending() or self._ack_delay.due_at != _FOREVER
+        return self.pending() or self._ack_due_at != _FOREVER
 
     def pending(self) -> bool:
         """Whether `transmit` would send something."""
@@ -391,11 +391,13 @@ class Responder:
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
         self.nacks.transmit(batch, most, now)
         sacks_sent = self.sacks.transmit(batch, most - (batch.count - start), now)
-        if self._ack_due and sacks_sent and self._ack_delay.may_wait(now):
-            self._ack_due = False
+        if self._ack_due and sacks_sent and self._ack_after_ns:
+            if self._ack_due_at == _FOREVER:
+                self._ack_due_at = now + self._ack_after_ns
+            self._ack_due = now >= self._ack_due_at
         if self._ack_due and batch.count - start < most:
             self._ack_due = False
-            self._ack_delay.end()
+            self._ack_due_at = _FOREVER
             self._transmit_aeth(batch, self.received.epsn - 1 & _PSN_MASK, _ACK_SYNDROME, now)
             self._counters.acks_sent += 1
             # After a receive came, the next one that lacks one.
@@ -403,7 +405,7 @@ class Responder:
         if self._nak_due and self._refused_psn != _NOT_REFUSED and batch.count - start < most:
             # Last: the requestor takes nothing more after it.
             self._nak_due = False
-            self._ack_delay.end()
+            self._ack_due_at = _FOREVER
             self._transmit_aeth(batch, self._refused_psn, self._refused_syndrome, now)
             self._counters.naks_sent += 1
         if self._trace is not None:
@@ -416,11 +418,11 @@ class Responder:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return min(self._receive_due, _FOREVER if self._ack_due else self._ack_delay.due_at)
+        return min(self._receive_due, _FOREVER if self._ack_due else self._ack_due_at)
 
     def on_timer(self, now: int) -> None:
         """An ACK has waited long enough, or an immediate for a receive."""
-        if self._ack_delay.has_to_go(now):
+        if now >= self._ack_due_at:
             self._ack_due = True
         if now >= self._receive_due:
             self._receive_due = _FOREVER

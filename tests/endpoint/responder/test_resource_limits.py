@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mrc.endpoint.config import ResponderConfig
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.responder.received import ReceivedPsns
-from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.endpoint.responder.request_checks import ResourceLimits
 from mrc.wire.names import NackReason
 
 FIRST = 1000
