@@ -9,12 +9,13 @@ from typing import NamedTuple
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
+from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import RequestChecks
 from mrc.rc.config import RcConfig
 from mrc.rc.counters import RcCounters
 from mrc.rc.framing import Framing
-from mrc.rc.opcodes import WRITES, RcOp
+from mrc.rc.opcodes import WRITES
 from mrc.rc.syndromes import NAK_SEQUENCE_ERROR, RNR_NAK
 from mrc.wire import octets
 from mrc.wire.opcodes import OPCODES
@@ -44,6 +45,7 @@ class Responder:
         "_message",
         "_receives",
         "_refused",
+        "_request",
         "epsn",
         "msn",
     )
@@ -61,6 +63,7 @@ class Responder:
         self._counters = counters
         self._receives = receives
         self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
+        self._request = PeerRequest()
         self._fail = fail
         # The PSN expected next, and how many messages are complete, both 24 bit.
         self.epsn = 0
@@ -145,10 +148,12 @@ class Responder:
     def _check(self, rest: Rest, size: int, *, ends: bool) -> int:
         """Whether a packet of `size` bytes may be next. What is left of a message is held to what a message of its own
         would have to be: to have the length that its packets say, and to lie in one region. Returns a verdict."""
-        opcode = RcOp.WRITE_ONLY if ends else RcOp.WRITE_FIRST
-        verdict = self._checks.check_length(self.epsn, opcode, size, rest.left)
+        request = self._request
+        request.psn, request.size, request.starts, request.ends = self.epsn, size, True, ends
+        request.va, request.rkey, request.dmalen = rest.va, rest.rkey, rest.left
+        verdict = self._checks.check_length(request)
         if verdict == Verdict.RIGHT and rest.left:
-            verdict = self._checks.check_range(self.epsn, opcode, rest.va, rest.rkey, rest.left)
+            verdict = self._checks.check_range(request)
         return verdict
 
     def _end_message(self, length: int, immediate: int | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from mrc.endpoint.responder.message_checks import DMALEN, VA_OF_PSN_0, MessageChecks
 from mrc.endpoint.responder.opcode_terms import IMMEDIATE
+from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
@@ -21,11 +22,11 @@ class DmalensMayDiffer(MessageChecks):
 
     __slots__ = ()
 
-    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
-        known = self.open.find(msn)
+    def _join(self, request: PeerRequest) -> int:
+        known = self.open.find(request.msn)
         if known >= 0:
-            self.open.cells[known + DMALEN] = dmalen
-        return super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
+            self.open.cells[known + DMALEN] = request.dmalen
+        return super()._join(request)
 
 
 @mutant("MRC-RESP-18")
@@ -34,11 +35,11 @@ class MessagesMayJump(MessageChecks):
 
     __slots__ = ()
 
-    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
-        known = self.open.find(msn)
+    def _join(self, request: PeerRequest) -> int:
+        known = self.open.find(request.msn)
         if known >= 0:
-            self.open.cells[known + VA_OF_PSN_0] = va_of_psn_0
-        return super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
+            self.open.cells[known + VA_OF_PSN_0] = request.start - request.psn * self._path_mtu
+        return super()._join(request)
 
 
 @mutant("MRC-RESP-18")
@@ -47,10 +48,10 @@ class NeighboursAreStrangers(MessageChecks):
 
     __slots__ = ()
 
-    def check(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
-        for neighbour in (psn - 1, psn + 1):
+    def check(self, request: PeerRequest) -> int:
+        for neighbour in (request.psn - 1, request.psn + 1):
             self._tags[neighbour & self._mask] = _NOBODY
-        return super().check(psn, msn, dmalen, va, opcode)
+        return super().check(request)
 
 
 @mutant("MRC-RESP-14", "MRC-RESP-17", "MRC-RESP-18", "MRC-RESP-19")

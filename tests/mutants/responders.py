@@ -302,11 +302,10 @@ class EmptyWritesAreRefused(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, opcode: int) -> int:
-        fields = request_fields(batch, packet.row)
-        if not int(fields["dmalen"][0]):
-            return self._receives.refusal.of(Verdict.NO_REGION, psn, int(fields["rkey"][0]), 0)
-        return super()._execute(batch, packet, psn, opcode)
+    def _judge(self) -> int:
+        if not self._request.dmalen:
+            return self._receives.refusal.of(Verdict.NO_REGION, self._request.psn, self._request.rkey, 0)
+        return super()._judge()
 
 
 @mutant("MRC-RESP-21")
@@ -315,11 +314,10 @@ class EmptyWritesNeedAnRkey(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, opcode: int) -> int:
-        rkey = int(request_fields(batch, packet.row)["rkey"][0])
-        if self._memory.find(rkey) is None:
-            return self._receives.refusal.of(Verdict.NO_REGION, psn, rkey, 0)
-        return super()._execute(batch, packet, psn, opcode)
+    def _judge(self) -> int:
+        if self._memory.find(self._request.rkey) is None:
+            return self._receives.refusal.of(Verdict.NO_REGION, self._request.psn, self._request.rkey, 0)
+        return super()._judge()
 
 
 @mutant("MRC-RESP-15")

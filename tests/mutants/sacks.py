@@ -215,9 +215,9 @@ class RcvdBytesWithoutHeaders(SackMaker):
 
     __slots__ = ()
 
-    def is_triggered(self, size: int, forced: bool) -> bool:
+    def count(self, size: int, forced: bool) -> bool:
         self.received_bytes -= 40 if size else 0
-        return super().is_triggered(size, forced)
+        return super().count(size, forced)
 
 
 @mutant("MRC-SACK-17", "MRC-SACK-18", "MRC-SACK-19")
@@ -226,8 +226,8 @@ class OnlyBytesTriggerSacks(SackMaker):
 
     __slots__ = ()
 
-    def is_triggered(self, size: int, forced: bool) -> bool:
-        return super().is_triggered(size, False)
+    def count(self, size: int, forced: bool) -> bool:
+        return super().count(size, False)
 
 
 @mutant("MRC-SACK-15", "MRC-SACK-16")
@@ -236,7 +236,7 @@ class SmallPacketsCountAsTheyAre(SackMaker):
 
     __slots__ = ()
 
-    def is_triggered(self, size: int, forced: bool) -> bool:
+    def count(self, size: int, forced: bool) -> bool:
         self._bytes_since += size
         if not forced and self._bytes_since < self._threshold:
             return False
@@ -250,9 +250,9 @@ class AckreqDoesNotRestartTheCount(SackMaker):
 
     __slots__ = ()
 
-    def is_triggered(self, size: int, forced: bool) -> bool:
+    def count(self, size: int, forced: bool) -> bool:
         counted = self._bytes_since + max(size, 1024)
-        triggered = super().is_triggered(size, forced)
+        triggered = super().count(size, forced)
         if triggered and counted < self._threshold:
             self._bytes_since = counted
         return triggered
@@ -350,8 +350,8 @@ class EveryPacketCounts1024Bytes(SackMaker):
 
     __slots__ = ()
 
-    def is_triggered(self, size: int, forced: bool) -> bool:
-        return super().is_triggered(1024, forced)
+    def count(self, size: int, forced: bool) -> bool:
+        return super().count(1024, forced)
 
 
 @mutant("MRC-SACK-21", "MRC-RESP-03")

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from mrc.endpoint.parts.tables import Table
 from mrc.endpoint.refusals import Refusal, Verdict
-from mrc.endpoint.responder.opcode_terms import ENDS, STARTS
+from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.received import ring_size
-from mrc.wire.compiled import const_u8s, i64s, python
+from mrc.wire.compiled import i64s, python
 
 # A packet that arrived, in one number: psn(46) msn(16) starts(1) ends(1).
 _PSN_SHIFT, _MSN_SHIFT, _MSN_MASK, _STARTS_SHIFT, _ENDS_BIT = 18, 2, 0xFFFF, 1, 1
 _NOBODY = -1 << 62
-_STARTS: const_u8s = STARTS
-_ENDS: const_u8s = ENDS
 _RIGHT, _WRONG_NEIGHBOUR = int(Verdict.RIGHT), int(Verdict.WRONG_NEIGHBOUR)
 _OTHER_DMALEN, _OTHER_VA, _OTHER_PSN = int(Verdict.OTHER_DMALEN), int(Verdict.OTHER_VA), int(Verdict.OTHER_PSN)
 # What follows the MSN in a row of the messages that are on their way.
@@ -70,10 +68,10 @@ class MessageChecks:
             for tag in kept:
                 self._tags[tag >> _PSN_SHIFT & self._mask] = tag
 
-    def check(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
+    def check(self, request: PeerRequest) -> int:
         """Take a packet whose length is right for its opcode. Returns a verdict: nothing has happened if it contradicts
         one that came before."""
-        starts, ends = _STARTS[opcode], _ENDS[opcode]
+        psn, msn, starts, ends = request.psn, request.msn, request.starts, request.ends
         before, after = self._tags[psn - 1 & self._mask], self._tags[psn + 1 & self._mask]
         if before >> _PSN_SHIFT == psn - 1 and (
             before & _ENDS_BIT != starts or not (starts or before >> _MSN_SHIFT & _MSN_MASK == msn)
@@ -85,21 +83,23 @@ class MessageChecks:
             return self._refusal.of(_WRONG_NEIGHBOUR, psn, 0, 0)
         verdict = _RIGHT
         if not (starts and ends):
-            verdict = self._join(psn, msn, dmalen, va - psn * self._path_mtu, starts != 0, ends != 0)
+            verdict = self._join(request)
         if verdict == _RIGHT:
             self._tags[psn & self._mask] = psn << _PSN_SHIFT | msn << _MSN_SHIFT | starts << _STARTS_SHIFT | ends
         return verdict
 
-    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
+    def _join(self, request: PeerRequest) -> int:
         """Put a packet to those of its message; forget the message when it has arrived whole. Returns a verdict."""
+        psn, dmalen = request.psn, request.dmalen
+        va_of_psn_0 = request.start - psn * self._path_mtu
         rest = (dmalen - 1) // self._path_mtu
         most = psn
-        if ends:
+        if request.ends:
             most = psn - rest
-        elif not starts:
+        elif not request.starts:
             most = psn - 1
-        least = most if starts or ends else psn - rest + 1
-        row = self.open.find(msn)
+        least = most if request.starts or request.ends else psn - rest + 1
+        row = self.open.find(request.msn)
         arrived = 0
         if row >= 0:
             if self.open.cells[row + _DMALEN] != dmalen:
@@ -118,7 +118,7 @@ class MessageChecks:
                 self.open.remove(row)
             return _RIGHT
         if row < 0:
-            row = self.open.put(msn)
+            row = self.open.put(request.msn)
             self.open.cells[row + _DMALEN], self.open.cells[row + _VA_OF_PSN_0] = dmalen, va_of_psn_0
         self.open.cells[row + _LEAST_START], self.open.cells[row + _MOST_START] = least, most
         self.open.cells[row + _ARRIVED] = arrived + 1

@@ -7,12 +7,10 @@ from __future__ import annotations
 from mrc.endpoint.config import ResponderConfig
 from mrc.endpoint.memory import ADDRESS, LENGTH, VA, VA_LIMIT, MemoryTable
 from mrc.endpoint.refusals import Refusal, Verdict
-from mrc.endpoint.responder.opcode_terms import ENDS, STARTS
-from mrc.wire.compiled import const_u8s, unsigned
+from mrc.endpoint.responder.peer_request import PeerRequest
+from mrc.wire.compiled import unsigned
 from mrc.wire.names import NackReason
 
-_STARTS: const_u8s = STARTS
-_ENDS: const_u8s = ENDS
 _VA_LIMIT: unsigned = VA_LIMIT
 _VA, _LENGTH, _ADDRESS = VA, LENGTH, ADDRESS
 _RIGHT, _WRONG_LENGTH = int(Verdict.RIGHT), int(Verdict.WRONG_LENGTH)
@@ -72,34 +70,34 @@ class RequestChecks:
         self._refusal = refusal
         self.address = 0
 
-    def check_length(self, psn: int, opcode: int, size: int, dmalen: int) -> int:
-        """`size` bytes of payload of a message of `dmalen`: a First or Middle is one path MTU, a Last what is left of
-        DMALen after whole ones, an Only all of it."""
-        mtu = self._path_mtu
-        starts, ends = _STARTS[opcode], _ENDS[opcode]
-        if starts and ends:
+    def check_length(self, request: PeerRequest) -> int:
+        """The payload of a First or Middle is one path MTU, of a Last what is left of DMALen after whole ones, of an
+        Only all of it."""
+        mtu, size, dmalen = self._path_mtu, request.size, request.dmalen
+        if request.starts and request.ends:
             right = size == dmalen and size <= mtu
-        elif ends:
+        elif request.ends:
             right = dmalen > mtu and size == (dmalen - 1) % mtu + 1
         else:
-            right = dmalen > (mtu if starts else 2 * mtu) and size == mtu
-        return _RIGHT if right else self._refusal.of(_WRONG_LENGTH, psn, size, dmalen)
+            right = dmalen > (mtu if request.starts else 2 * mtu) and size == mtu
+        return _RIGHT if right else self._refusal.of(_WRONG_LENGTH, request.psn, size, dmalen)
 
-    def check_range(self, psn: int, opcode: int, va: unsigned, rkey: int, dmalen: int) -> int:
-        """Whether a request with payload may be written at `va`. The whole of its message has to lie in the region."""
-        if va >= _VA_LIMIT:
-            return self._refusal.of(_NO_ADDRESS, psn, 0, 0)
-        row = self._memory.row(rkey)
+    def check_range(self, request: PeerRequest) -> int:
+        """Whether a request with payload may be written at its VA. The whole of its message has to lie in the
+        region."""
+        if request.va >= _VA_LIMIT:
+            return self._refusal.of(_NO_ADDRESS, request.psn, 0, 0)
+        row = self._memory.row(request.rkey)
         if row < 0:
-            return self._refusal.of(_NO_REGION, psn, rkey, 0)
-        start = va  # as a signed number: it may lie below the region
+            return self._refusal.of(_NO_REGION, request.psn, request.rkey, 0)
+        start = request.va  # as a signed number: it may lie below the region
         offset = start - self._memory.open.cells[row + _VA]
-        if self._is_outside(self._memory.open.cells[row + _LENGTH], offset, dmalen, opcode):
-            return self._refusal.of(_OUTSIDE_REGION, psn, 0, 0)
+        if self._is_outside(request, self._memory.open.cells[row + _LENGTH], offset):
+            return self._refusal.of(_OUTSIDE_REGION, request.psn, 0, 0)
         self.address = self._memory.open.cells[row + _ADDRESS] + offset
         return _RIGHT
 
-    def _is_outside(self, length: int, offset: int, dmalen: int, opcode: int) -> bool:
+    def _is_outside(self, request: PeerRequest, length: int, offset: int) -> bool:
         """Whether a packet's message cannot lie in a region of `length` bytes, given the packet's offset in it.
 
         So many packets of its message come before one: none before a First or Only, all before a Last, and before a
@@ -107,12 +105,12 @@ class RequestChecks:
         """
         if offset < 0:
             return True
-        starts, ends, mtu = _STARTS[opcode], _ENDS[opcode], self._path_mtu
-        if starts:
+        mtu, dmalen = self._path_mtu, request.dmalen
+        if request.starts:
             return offset + dmalen > length
         others = (dmalen - 1) // mtu
-        least = others if ends else 1
-        most = others if ends else others - 1
+        least = others if request.ends else 1
+        most = others if request.ends else others - 1
         room = offset + dmalen - length
         if room > 0 and (room + mtu - 1) // mtu > least:
             least = (room + mtu - 1) // mtu

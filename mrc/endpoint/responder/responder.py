@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability
-from mrc.endpoint.memory import VA_LIMIT, MemoryTable
+from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rate_limit import RateLimit
 from mrc.endpoint.qp_parts import QpParts
@@ -18,7 +18,8 @@ from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
 from mrc.endpoint.responder.answers import NO_PROBE, Answer, ControlPackets, Reflector
 from mrc.endpoint.responder.message_checks import MessageChecks
 from mrc.endpoint.responder.nacks import NackMaker
-from mrc.endpoint.responder.opcode_terms import ENDS, IMMEDIATE
+from mrc.endpoint.responder.opcode_terms import IMMEDIATE
+from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.receive_window import ReceiveBudget, ReceiveWindow
 from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.endpoint.responder.receives import Receives
@@ -27,25 +28,22 @@ from mrc.endpoint.responder.sacks import SackMaker
 from mrc.endpoint.traffic_class import CE
 from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets
-from mrc.wire.compiled import const_u8s, python, readonly, unsigned, with_gil
+from mrc.wire.compiled import const_u8s, python, readonly, with_gil
 from mrc.wire.names import NackReason
-from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.received_packet import ReceivedPacket
 from mrc.wire.rows import (
     ACKREQ,
-    PAD_SHIFT,
     PSN_BITS_MASK,
     RTX,
     TIMESTAMP_UNIT_NS,
-    TS,
     UDP_AT,
     fields_at,
     header_at,
     lowest_bit,
     masks_in,
-    offsets_in,
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -58,20 +56,12 @@ if TYPE_CHECKING:
 _ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], header_at("aeth")
 _SYNDROME, _MSN_MASK = masks_in("aeth", "syndrome msn")
 _SYNDROME_SHIFT, _ACK_SYNDROME = lowest_bit(_SYNDROME), ACK_SYNDROME
-# Where in a request: rqmsn, msn; the RETH, behind a TSETH if there is one; and the
-# probe_id of a probe.
-_RQMSN_AT, _MSN_AT = fields_at("meth", "rqmsn msn")
-_RETH_AT = header_at("reth")
-_RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
 (_PROBE_ID_AT,) = fields_at("peth", "probe_id")
-_TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
 _TSETH_END = header_at("reth", ts=True)
-_IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, CE
+_IP_HEADER, _CE = UDP_AT, CE
 _ASKS_FOR_SACK = ACKREQ | RTX
 _PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
 _PSN_HALF = PSN_HALF
-_VA_LIMIT: unsigned = VA_LIMIT
-_ENDS: const_u8s = ENDS
 _IMMEDIATE: const_u8s = IMMEDIATE
 _PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
 _TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
@@ -95,6 +85,7 @@ class Responder:
     _ack_after_ns: int
     _ack_due_at: int
     _answer: Answer
+    _request: PeerRequest
     _budget: ReceiveBudget
     _again: RateLimit
     _beyond: RateLimit
@@ -157,8 +148,8 @@ class Responder:
         self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu, receives.refusal)
         self.sacks = SackMaker(qp, received=self.received, window=self.window, budget=budget, packets=self._packets)
         self.nacks = NackMaker(qp, self._packets)
-        # The one that is being made.
-        self._answer = Answer()
+        # The answer that is being made, and the request that is being judged.
+        self._answer, self._request = Answer(), PeerRequest()
         self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
         self._limits = ResourceLimits(config.responder)
         self._nacks_beyond = config.responder.nack_out_of_window
@@ -184,14 +175,15 @@ class Responder:
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         """A write request of this QP, whose length, ICRC and source have been checked: the steps of the page, in order.
         Check PSN; opcode, length, R_Key and range; execute; acknowledge."""
-        self._note(now)
+        if now != self._noted_at:
+            self._noted_at = now
+            self._budget.on_requests(self._qpn, now)
         self._counters.requests_received += 1
         epsn = self.received.epsn
-        distance = self._distance(packet)
-        psn = epsn + distance
-        if distance == -_PSN_HALF:
+        psn = epsn + self._distance(packet)
+        if psn == epsn - _PSN_HALF:
             self._counters.psn_out_of_range += 1
-        elif distance < 0:
+        elif psn < epsn:
             self._counters.duplicates_old += 1
             self._ack_due = True
             self._answer_copy(batch, packet, psn, now)
@@ -203,83 +195,61 @@ class Responder:
             self._counters.duplicates_above_epsn += 1
             self._answer_copy(batch, packet, psn, now)
         else:
-            self._on_new_request(batch, packet, psn, distance, now)
+            self._on_new_request(batch, packet, psn, now)
+
+    def _on_new_request(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, now: int) -> None:
+        stashed = self._receives.stashed if _IMMEDIATE[packet.opcode] else -1
+        lacking = self._limits.lacking(psn - self.received.epsn, self.received.held, stashed)
+        if lacking:
+            self._counters.no_room += 1
+            self._nack(batch, packet, psn, lacking, now)
+            return
+        self._request.read(batch, packet, psn)
+        if self._judge() != _RIGHT:
+            self._refuse()
+            return
+        self._execute(batch, packet, now)
+        size = packet.plen + _IP_HEADER
+        self.sacks.received_bytes += size
+        marked = _is_marked(packet)
+        self._counters.ecn_marked_received += marked
+        if self.sacks.count(size, marked or packet.psn_word & _ASKS_FOR_SACK != 0):
+            self._sack(batch, packet, psn, marked, now)
+
+    def _judge(self) -> int:
+        """Check the new request. Returns a verdict: nothing has been written for one that ends the QP."""
+        verdict = self._checks.check_length(self._request)
+        if verdict == _RIGHT:
+            verdict = self._messages.check(self._request)
+        if verdict == _RIGHT and self._request.size:
+            verdict = self._checks.check_range(self._request)
+        if verdict == _RIGHT and (self._request.rqmsn != _NO_IMMEDIATE or self._receives.stashed):
+            psn = self._request.psn
+            verdict = self._receives.check(psn, self._request.rqmsn, self.received.edge_after(psn))
+        return verdict
+
+    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
+        """Count the new request as arrived and place its payload."""
+        psn, rqmsn, size = self._request.psn, self._request.rqmsn, self._request.size
+        # The bitmap moves before the payload is committed.
+        if self.received.add(psn, self._request.ends, self._receives.stop):
+            self._ack_due = True
+        if size:
+            if not batch.headers_only:
+                octets.place(self._checks.address, batch.flat, self._request.payload_at, size)
+            self._counters.bytes_placed += size
+        if rqmsn != _NO_IMMEDIATE:
+            solicited = _SOLICITED if packet.flags & self._se else 0
+            self._receives.arrive(psn, rqmsn, self._request.immediate | solicited, self._request.dmalen)
+        if self._receives.stashed:
+            # Those with immediate wait for all before them; those whose turn it is are delivered.
+            self._receives.deliver(self.received.epsn)
+            self._time_receive(now)
 
     def _distance(self, packet: ReceivedPacket) -> int:
         """How far the PSN of a packet is above epsn: -2^23 .. 2^23 - 1."""
         distance = (packet.psn - self.received.epsn) & _PSN_MASK
         return distance - _PSN_MODULUS if distance >= _PSN_HALF else distance
-
-    def _note(self, now: int) -> None:
-        """Requests arrive at `now`."""
-        if now != self._noted_at:
-            self._noted_at = now
-            self._budget.on_requests(self._qpn, now)
-
-    def _on_new_request(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, distance: int, now: int) -> None:
-        opcode = packet.opcode
-        lacking = self._limits.lacking(
-            distance, self.received.held, self._receives.stashed if _IMMEDIATE[opcode] else -1
-        )
-        if lacking:
-            self._counters.no_room += 1
-            self._nack(batch, packet, psn, lacking, now)
-            return
-        if self._execute(batch, packet, psn, opcode) != _RIGHT:
-            self._refuse()
-            return
-        size = packet.plen + _IP_HEADER
-        self.sacks.received_bytes += size
-        marked = _is_marked(packet)
-        self._counters.ecn_marked_received += marked
-        asked = (packet.psn_word & _ASKS_FOR_SACK) != 0
-        if self.sacks.is_triggered(size, asked or marked):
-            self._sack(batch, packet, psn, marked, now)
-
-    def _execute(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, opcode: int) -> int:
-        """Check a new request, count it as arrived and place its payload. Returns a verdict: nothing has been written
-        for one that ends the QP."""
-        base = packet.at
-        reth = base + _RETH_AT
-        if packet.psn_word & _TS:
-            reth += _TSETH_BYTES
-        payload = reth + _RETH_BYTES
-        if _IMMEDIATE[opcode]:
-            payload += _IMMDT_BYTES
-        pad = packet.flags >> _PAD_SHIFT & 3
-        size = base + packet.length - payload - pad - _ICRC_BYTES
-        va: unsigned = octets.u64(batch.flat, reth)
-        dmalen = octets.u32(batch.flat, reth + _DMALEN)
-        # What no region can have is refused below: it has only to be a number here.
-        start: unsigned = va if va < _VA_LIMIT else _VA_LIMIT
-        rqmsn = octets.u16(batch.flat, base + _RQMSN_AT) if _IMMEDIATE[opcode] else _NO_IMMEDIATE
-        immediates = rqmsn != _NO_IMMEDIATE or self._receives.stashed > 0
-        verdict = self._checks.check_length(psn, opcode, size, dmalen)
-        if verdict == _RIGHT:
-            verdict = self._messages.check(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
-        if verdict == _RIGHT and size:
-            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + _RKEY), dmalen)
-        if verdict == _RIGHT and immediates:
-            verdict = self._receives.check(psn, rqmsn, self.received.edge_after(psn))
-        if verdict != _RIGHT:
-            return verdict
-        # The bitmap moves before the payload is committed.
-        if self.received.add(psn, _ENDS[opcode] != 0, self._receives.stop):
-            self._ack_due = True
-        if size:
-            if not batch.headers_only:
-                octets.place(self._checks.address, batch.flat, payload, size)
-            self._counters.bytes_placed += size
-        if rqmsn != _NO_IMMEDIATE:
-            immediate = octets.u32(batch.flat, reth + _RETH_BYTES)
-            if packet.flags & self._se:
-                immediate |= _SOLICITED
-            self._receives.arrive(psn, rqmsn, immediate, dmalen)
-        if immediates:
-            # Those with immediate wait for all before them; those whose turn it is are delivered.
-            self._receives.deliver(self.received.epsn)
-            self._time_receive(self._noted_at)
-        return _RIGHT
 
     def on_receive_posted(self) -> bool:
         """There is another receive: an immediate that waited for it is delivered, and acknowledged now (MRC-IMM-07).
@@ -318,7 +288,7 @@ class Responder:
             return
         marked = _is_marked(packet)
         self._counters.ecn_marked_received += marked
-        self.sacks.is_triggered(0, True)
+        self.sacks.count(0, True)
         self._sack(batch, packet, psn, marked, now)
 
     def _sack(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, marked: bool, now: int) -> None:

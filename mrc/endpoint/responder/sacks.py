@@ -97,8 +97,8 @@ class SackMaker:
         penalty = self._penalty if self._penalty > self._budget.penalty else self._budget.penalty
         return self._restore_word | penalty << _PENALTY_SHIFT
 
-    def is_triggered(self, size: int, forced: bool) -> bool:
-        """Whether a packet triggers a SACK, given its nominal size and whether it does so regardless."""
+    def count(self, size: int, forced: bool) -> bool:
+        """Count a packet of this nominal size. Returns whether it triggers a SACK; `forced`: it does so regardless."""
         self._bytes_since += size if size > _MIN_COUNTED_BYTES else _MIN_COUNTED_BYTES
         if not forced and self._bytes_since < self._threshold:
             return False

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mrc.endpoint.refusals import ACK_SYNDROME, Verdict
+from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import RequestChecks
 from mrc.rc import RcEndpoint, RcQueuePair
@@ -181,7 +182,7 @@ class NothingNeedsAKey(_EachRequest):
     def _check(self, rest: Rest, size: int, *, ends: bool) -> int:
         verdict = super()._check(rest, size, ends=ends)
         if verdict == Verdict.RIGHT and not rest.left:
-            return self._checks.check_range(self.epsn, RcOp.WRITE_ONLY, rest.va, rest.rkey, 0)
+            return self._checks.check_range(self._request)
         return verdict
 
 
@@ -299,8 +300,9 @@ class AnyKeyOpensTheMemory(RequestChecks):
 
     __slots__ = ()
 
-    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
-        return super().check_range(psn, opcode, va, next(iter(self._memory)).rkey, dmalen)
+    def check_range(self, request: PeerRequest) -> int:
+        request.rkey = next(iter(self._memory)).rkey
+        return super().check_range(request)
 
 
 @rc_mutant("RC-ERR-02")
@@ -309,8 +311,9 @@ class OnlyThePacketHasToFit(RequestChecks):
 
     __slots__ = ()
 
-    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
-        return super().check_range(psn, opcode, va, rkey, min(dmalen, self._path_mtu))
+    def check_range(self, request: PeerRequest) -> int:
+        request.dmalen = min(request.dmalen, self._path_mtu)
+        return super().check_range(request)
 
 
 @rc_mutant("RC-ERR-02")
@@ -319,8 +322,9 @@ class TheLastByteIsOutside(RequestChecks):
 
     __slots__ = ()
 
-    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
-        return super().check_range(psn, opcode, va, rkey, dmalen + 1)
+    def check_range(self, request: PeerRequest) -> int:
+        request.dmalen += 1
+        return super().check_range(request)
 
 
 @rc_mutant("RC-ERR-03")
@@ -341,7 +345,7 @@ class LengthsDoNotMatter(RequestChecks):
 
     __slots__ = ()
 
-    def check_length(self, psn: int, opcode: int, size: int, dmalen: int) -> int:
+    def check_length(self, request: PeerRequest) -> int:
         return Verdict.RIGHT
 
 
