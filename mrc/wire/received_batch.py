@@ -171,7 +171,7 @@ class ReceivedBatch:
             return True
         base = row * self.room
         end = base + self.lengths[row] - _ICRC_BYTES
-        if self.came_over_ipv4(row):
+        if self.over_ipv4 and self.came_over_ipv4(row):
             value = octets.masked_crc(self._ipv4, row * _IPV4_BYTES, _MASK_IPV4, _SEED)
             value = octets.masked_crc(self.flat, base + _FROM_UDP, _MASK_FROM_UDP, value)
         else:

@@ -177,7 +177,7 @@ class Datapath:
                     self._take_posted()
                 self.intake.receive(batch, now)
                 for place in range(self.intake.touched):
-                    self.after_event(self.intake.slot(place))
+                    self.after_event(self.intake.slots[place])
         finally:
             self.qps.end()
 

@@ -31,7 +31,7 @@ _NONE = -1
 class Intake:
     """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
 
-    The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
+    The QPs for which something came in a batch are `touched` afterwards: so many `slots` from the first on, in that
     order, each once. A QP that was destroyed meanwhile is no longer in its slot. While Python may be away the endpoint
     operations that are Python's wait `aside`.
     """
@@ -46,7 +46,7 @@ class Intake:
     touched: int
     _batches: int
     _room: int
-    _slots: pointer
+    slots: pointer
     _touched_in: pointer
 
     __slots__ = tuple(__annotations__)
@@ -64,21 +64,17 @@ class Intake:
         self.touched = 0
         # By slot the batch in which it was touched last, by a number that counts them.
         self._batches = 0
-        self._slots, self._touched_in, self._room = octets.words(0), octets.words(0), 0
+        self.slots, self._touched_in, self._room = octets.words(0), octets.words(0), 0
 
     def __dealloc__(self) -> None:
-        octets.free_words(self._slots)
+        octets.free_words(self.slots)
         octets.free_words(self._touched_in)
 
     def make_room(self, slots: int) -> None:
         """There are so many slots, in the middle of a batch too."""
-        self._slots = octets.longer_words(self._slots, self._room, slots)
+        self.slots = octets.longer_words(self.slots, self._room, slots)
         self._touched_in = octets.longer_words(self._touched_in, self._room, slots)
         self._room = slots
-
-    def slot(self, place: int) -> int:
-        """One of those touched."""
-        return self._slots[place]
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         """Take all of a batch."""
@@ -106,13 +102,14 @@ class Intake:
             return
         if self._touched_in[slot] != self._batches:
             self._touched_in[slot] = self._batches
-            self._slots[self.touched] = slot
+            self.slots[self.touched] = slot
             self.touched += 1
         if verdict != _SOUND:
             self._qps.at[slot].arrivals.receive_trimmed(batch, self._checks.packet, verdict == _TRIMMED_LASTHOP, now)
             return
         self._qps.at[slot].arrivals.receive(batch, self._checks.packet, now)
-        if not self._away.up and self._qps.holds(slot) and self._qps.at[slot].doubts(batch.ports[row]):
+        doubted = self._qps.at[slot].doubted_ports != 0 and self._qps.at[slot].doubts(batch.ports[row])
+        if doubted and not self._away.up and self._qps.holds(slot):
             self._hear(self._qps.at[slot].peer_node, batch, row, now)
 
     def catch_up(self) -> python[None]:

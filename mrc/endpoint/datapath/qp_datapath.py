@@ -173,7 +173,7 @@ class QpDatapath:
         of_responder = _FOREVER if self.responder is None else self.responder.next_deadline()
         if not self.may_send or self.requestor is None:
             return of_responder
-        return min(of_responder, self.requestor.next_deadline())
+        return min(of_responder, self.requestor.feedback.next_deadline())
 
     def on_timer(self, now: int) -> None:
         """Run every timer that is due."""

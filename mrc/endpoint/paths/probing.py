@@ -24,7 +24,8 @@ _COLUMNS = 7
 class PathProbing:
     """Which EVs are to be probed when, and what the answers do to them.
 
-    `due` leaves the indexes to probe now in `found`, `found_count` of them.
+    `due` leaves the indexes to probe now in `found`, `found_count` of them; `next_deadline` is when a probe is due, ns,
+    or FOREVER.
     """
 
     _paths: PathSet
@@ -33,7 +34,7 @@ class PathProbing:
     _shortest_interval: int
     _longest_interval: int
     _needed: int
-    _next_due: int
+    next_deadline: int
     _columns: i64s
     _answered: i64s
     _due_at: i64s
@@ -59,7 +60,7 @@ class PathProbing:
         # The EVs that are probed, in the order in which they were taken up.
         self._probed_count = 0
         self._room = 0
-        self._next_due = FOREVER
+        self.next_deadline = FOREVER
         self.failed = 0
         self.found_count = 0
         # By EV: whether it is probed; when the next probe is due and how long the one after it waits; probes answered
@@ -106,16 +107,12 @@ class PathProbing:
         self._paths.forget_newly_bad()
         self._changed()
 
-    def next_deadline(self) -> int:
-        """When a probe is due, ns, or FOREVER."""
-        return self._next_due
-
     def _changed(self) -> None:
         """Find out when the next probe is due."""
-        self._next_due = _FOREVER
+        self.next_deadline = _FOREVER
         for place in range(self._probed_count):
-            if self._due_at[self._probed[place]] < self._next_due:
-                self._next_due = self._due_at[self._probed[place]]
+            if self._due_at[self._probed[place]] < self.next_deadline:
+                self.next_deadline = self._due_at[self._probed[place]]
 
     def due(self, now: int, path_timer: int) -> None:
         """Find the EVs to probe now. A probe still unanswered when the next is due has failed.
@@ -124,7 +121,7 @@ class PathProbing:
         probe would have failed before its answer could come.
         """
         self.found_count = 0
-        if self._next_due > now:
+        if self.next_deadline > now:
             return
         kept = 0
         for place in range(self._probed_count):

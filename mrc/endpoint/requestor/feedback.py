@@ -300,7 +300,7 @@ class Feedback:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        of_losses = min(self._loss.next_deadline(), self._retries.next_deadline())
+        of_losses = min(self._loss.next_deadline(), self._retries.next_deadline)
         return min(of_losses, self._probes.next_deadline(), self._nacks.next_deadline())
 
     def on_timer(self, now: int) -> None:

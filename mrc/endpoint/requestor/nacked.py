@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.heaps import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sack_reading import OLDEST_PSNS
@@ -35,7 +36,7 @@ _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
 _ANY_WINDOW = 1 << 24
 _OLDEST_PSNS, _PSN_MASK = OLDEST_PSNS, PSN_BITS_MASK
-_NONE = -1
+_NONE, _FOREVER = -1, FOREVER
 # Where in a packet (mrc.wire.fields.NACK); flags of the BTH's last word in their byte.
 _FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
 _REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = fields_at("neth", "reason entropy reserved2")
@@ -264,8 +265,9 @@ class NackHandler:
         return waited
 
     def next_deadline(self) -> int:
-        """When `on_timer` wants to be called next, ns, or FOREVER."""
-        self._drop_void()
+        """When `on_timer` wants to be called next, ns, or FOREVER. Those first in line that wait no longer go."""
+        while self._waiting.count and not self._still_waits(self._waiting.first(), self._waiting.value()):
+            self._waiting.pop()
         return self._waiting.first()
 
     def on_timer(self, now: int) -> None:
@@ -281,13 +283,7 @@ class NackHandler:
 
         No new PSN is sent meanwhile: it would take the room that the old ones wait for (MRC-NACK-22).
         """
-        self._drop_void()
-        return self._waiting.count > 0
-
-    def _drop_void(self) -> None:
-        """Take out those first in line that wait no longer."""
-        while self._waiting.count and not self._still_waits(self._waiting.first(), self._waiting.value()):
-            self._waiting.pop()
+        return self._waiting.count > 0 and self.next_deadline() != _FOREVER
 
     def _still_waits(self, when: int, psn: int) -> bool:
         return self._awaited(psn) and self._sent.due_at[psn & self._sent.mask] == when

@@ -125,7 +125,7 @@ class Probes:
 
     def next_deadline(self) -> int:
         """When a probe is due, ns, or FOREVER."""
-        return min(self._path_probing.next_deadline(), self._tail_at)
+        return min(self._path_probing.next_deadline, self._tail_at)
 
     def tail_is_due(self, now: int) -> bool:
         return now >= self._tail_at

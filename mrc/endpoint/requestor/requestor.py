@@ -190,10 +190,6 @@ class Requestor:
     def _tail_timer(self) -> int:
         return max(self.rtt.path_timer() or self.loss.path_timer(), self._tail_least_ns)
 
-    def next_deadline(self) -> int:
-        """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return self.feedback.next_deadline()
-
     def on_timer(self, now: int) -> None:
         """Run every timer that is due."""
         self.feedback.on_timer(now)

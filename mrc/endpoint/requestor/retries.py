@@ -43,7 +43,7 @@ class RetryBudget:
     _doublings: int
     _psn: int
     _timeouts: int
-    _deadline: int
+    next_deadline: int
 
     __slots__ = tuple(__annotations__)
 
@@ -67,7 +67,7 @@ class RetryBudget:
         )
         self._psn = _NONE
         self._timeouts = 0  # of the PSN that is watched
-        self._deadline = _NONE
+        self.next_deadline = _NO_DEADLINE
 
     def watch(self, oldest_psn: int, now: int) -> None:
         """Follow `oldest_psn`."""
@@ -84,19 +84,15 @@ class RetryBudget:
 
     def rest(self) -> None:
         """All is acknowledged: follow nothing."""
-        self._psn = self._deadline = _NONE
+        self._psn, self.next_deadline = _NONE, _NO_DEADLINE
         self.waited = 0
-
-    def next_deadline(self) -> int:
-        """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return _NO_DEADLINE if self._deadline == _NONE else self._deadline
 
     def expired(self, now: int) -> bool:
         """Whether the interval has passed, as long as it is by what is known of the round trip now."""
-        if self._deadline == _NONE or now < self._deadline:
+        if now < self.next_deadline:
             return False
-        self._deadline = self.since + self._interval()
-        return now >= self._deadline
+        self.next_deadline = self.since + self._interval()
+        return now >= self.next_deadline
 
     def _interval(self) -> int:
         """The timeout, doubled as often as this one is to be, at least as long as round trips need, and never longer
@@ -118,7 +114,7 @@ class RetryBudget:
         """`draw` for the PSN that is watched, whose timer ran out. False too when timeouts have had their part, or the
         peer has been silent for as long as it may be."""
         self._timeouts += 1
-        self.waited += self._deadline - self.since
+        self.waited += self.next_deadline - self.since
         return (
             self.draw(psn)
             and (self._most_timeouts == _NONE or self._timeouts <= self._most_timeouts)
@@ -135,7 +131,7 @@ class RetryBudget:
     def wait_on(self, now: int, heard: bool) -> bool:
         """The peer holds back the acknowledgement of the PSN that is watched, which has arrived: it may take its time.
         `heard`: in the interval that ends. False when it has been silent for as long as it may be."""
-        self.waited = 0 if heard else self.waited + self._deadline - self.since
+        self.waited = 0 if heard else self.waited + self.next_deadline - self.since
         self._timeouts = self._drawn = 0
         self._sent.retries[self._psn & self._sent.mask] = 0
         self.wait_again(now)
@@ -146,4 +142,4 @@ class RetryBudget:
         counted = self.spent(self._psn) if self._most_timeouts == _NONE else self._timeouts
         self._doublings = min(max(counted - self._linear, 0), _FOREVER)
         self.since = now
-        self._deadline = now + self._interval()
+        self.next_deadline = now + self._interval()

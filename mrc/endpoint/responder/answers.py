@@ -11,7 +11,7 @@ from mrc.wire.compiled import pointer, public, python, unsigned
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.received_packet import ReceivedPacket
-from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT, fields_at
+from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT, fields_at, shifts_in
 from mrc.wire.transmit_batch import TransmitBatch
 
 # Where in a packet the timestamp is, with a word behind it: in a request and in a probe.
@@ -21,9 +21,10 @@ from mrc.wire.transmit_batch import TransmitBatch
 _HALF = 0xFFFF
 _TS, _RTX, _FTYPE, _TSR = TS, RTX, TIMESTAMP_FTYPE, TSR_BIT
 NO_PROBE = -1
-# Where in a packet: opcode and flags, pkey, dqp_word, psn_word.
-_OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved ackreq")
-_ROOM, _HEADERS, _P_KEY = HEADER_ROOM, EXTENSION_AT, P_KEY
+# Where in a packet: opcode, flags, pkey and dqp, in eight bytes; psn_word.
+_BTH_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
+_OPCODE_SHIFT, _P_KEY_SHIFT, _DQP_SHIFT = shifts_in("bth", "opcode pkey dqp")
+_ROOM, _HEADERS = HEADER_ROOM, EXTENSION_AT
 _LEAST_PENDING, _MAX_PENDING = 8, 1024
 _COLUMNS = 10
 
@@ -192,14 +193,14 @@ class ControlPackets:
     """Begins the packets that answer those of one peer: `paths` are the ways they go, `traffic_class` their class."""
 
     _paths: PathSet
-    _peer_qpn: int
+    _bth: unsigned
     _traffic_class: int
 
     __slots__ = tuple(__annotations__)
 
     def __init__(self, paths: PathSet, peer_qpn: int, traffic_class: int) -> None:
         self._paths = paths
-        self._peer_qpn = peer_qpn
+        self._bth = P_KEY << _P_KEY_SHIFT | peer_qpn << _DQP_SHIFT
         self._traffic_class = traffic_class
 
     def open(self, batch: TransmitBatch, index: int, opcode: int, psn_word: unsigned, length: int) -> int:
@@ -207,8 +208,7 @@ class ControlPackets:
         in `batch.flat` it begins."""
         row = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS + length)
         at = row * _ROOM
-        octets.put16(batch.flat, at + _OPCODE_AT, opcode << 8)
-        octets.put16(batch.flat, at + _PKEY_AT, _P_KEY)
-        octets.put32(batch.flat, at + _DQP_AT, self._peer_qpn)
+        begins: unsigned = opcode
+        octets.put64(batch.flat, at + _BTH_AT, begins << _OPCODE_SHIFT | self._bth)
         octets.put32(batch.flat, at + _PSN_AT, psn_word)
         return at

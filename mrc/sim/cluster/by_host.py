@@ -60,7 +60,7 @@ def touched(handle: int) -> int:
 
 
 def touched_slot(handle: int, place: int) -> int:
-    return _endpoints[handle].intake.slot(place)
+    return _endpoints[handle].intake.slots[place]
 
 
 def epsn(handle: int, slot: int) -> int:

@@ -150,7 +150,7 @@ def test_a_probe_has_a_path_timer_to_be_answered() -> None:
     for probe_id in (1, 2, 3):
         assert _due(probing, now, timer) == [5]
         probing.sent(5, probe_id)
-        assert probing.next_deadline() == now + timer
+        assert probing.next_deadline == now + timer
         now += 40 * MILLISECOND
         assert _due(probing, now, timer) == []
         probing.on_answer(5, probe_id, 0, now)
@@ -164,7 +164,7 @@ def test_an_answer_where_no_ev_was_ever_bad_changes_nothing() -> None:
     for index in (0, 5):
         probing.on_answer(index, 1, 0, 0)
     assert set(chosen.state.tolist()) == {G}
-    assert probing.next_deadline() > 1000 * MILLISECOND
+    assert probing.next_deadline > 1000 * MILLISECOND
 
 
 def test_evs_that_came_back_leave_the_others_to_be_probed_and_may_go_bad_again() -> None:

@@ -63,10 +63,10 @@ def _silence(config: QpConfig, rtt: RttEstimator, late: int) -> int:
     budget, now = RetryBudget(config, SentPackets(16, 0), rtt), 5
     budget.watch(0, now)
     for turn in range(1000):
-        now = budget.next_deadline() + (late if turn == 2 else 0)
+        now = budget.next_deadline + (late if turn == 2 else 0)
         assert budget.expired(now)
         if not budget.draw_for_timeout(0):
             return now - 5
         budget.wait_again(now)
-        assert budget.next_deadline() > now, "a timer is due again at once"
+        assert budget.next_deadline > now, "a timer is due again at once"
     raise AssertionError("it never ends")

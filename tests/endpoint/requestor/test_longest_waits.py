@@ -23,7 +23,7 @@ def test_the_interval_of_the_last_retry_of_the_longest_timeout(drawn: int, waits
     for _ in range(drawn):
         assert budget.draw(0)
     budget.watch(0, 1000)
-    assert budget.next_deadline() == 1000 + waits
+    assert budget.next_deadline == 1000 + waits
 
 
 def test_a_window_that_is_configured_beyond_all_bounds_is_one_that_can_be_counted() -> None:

@@ -149,7 +149,7 @@ def test_an_ev_that_the_profile_gained_is_probed_as_well() -> None:
     assert chosen.has_newly_bad()
     probing.take_up(1, TIMER)
     assert not chosen.has_newly_bad()
-    assert probing.next_deadline() == TIMER
+    assert probing.next_deadline == TIMER
     probing.due(TIMER + 1, TIMER)
     assert [probing.found[place] for place in range(probing.found_count)] == [1, 2, 15]
     for index in (15, 1, 2):

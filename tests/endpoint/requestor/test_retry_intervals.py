@@ -24,7 +24,7 @@ def test_linear_retries_then_ones_that_double() -> None:
     budget, now, waits = _budget(), START, []
     budget.watch(FIRST, now)
     while True:
-        due = budget.next_deadline()
+        due = budget.next_deadline
         waits.append((due - now) / (1024 << 4))
         now = due
         if not budget.draw_for_timeout(FIRST):
@@ -53,7 +53,7 @@ def test_where_timeouts_have_their_own_part_they_alone_count() -> None:
     for _ in range(4):
         assert budget.draw(FIRST)
     budget.wait_again(START)
-    assert budget.next_deadline() - START == 1024 << 4
+    assert budget.next_deadline - START == 1024 << 4
 
 
 def test_the_budget_of_a_qp_is_whole_in_the_beginning() -> None:
@@ -74,5 +74,5 @@ def test_a_peer_that_holds_an_acknowledgement_back_draws_on_nothing(per_qp: bool
         assert budget.draw(FIRST)
     assert budget.wait_on(START, heard=True)
     assert budget.spent(FIRST) == 0
-    assert budget.next_deadline() == START + (1024 << 4)
+    assert budget.next_deadline == START + (1024 << 4)
     assert [budget.draw(FIRST) for _ in range(6)] == [True] * 5 + [False]
