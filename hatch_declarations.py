@@ -28,7 +28,15 @@ OBJECTS = ("dict", "list", "set", "tuple")
 ITEMS, ITEM = "objects", "mrc_item"
 _ITEM = f"""cdef extern from *:
     \"\"\"
-    #define {ITEM}(items, at) ((void *)PyList_GET_ITEM(items, at))
+    #ifndef MRC_ITEM
+    #define MRC_ITEM
+    static inline void *{ITEM}(PyObject *items, long long at) {{
+    #ifdef MRC_CHECKED
+        if (at < 0 || at >= PyList_GET_SIZE(items) || PyList_GET_ITEM(items, at) == Py_None) abort();
+    #endif
+        return (void *)PyList_GET_ITEM(items, at);
+    }}
+    #endif
     \"\"\"
     void *{ITEM}(list items, long long at) nogil"""
 KINDS = ("python", "with_gil", "may_raise")
