@@ -406,7 +406,7 @@ def test_the_page_has_a_section_of_errors() -> None:
 
     text = page(mixed())
     assert "<h2>Errors</h2>" in text
-    assert "IndexError: a tuple&#x27;s &lt;index&gt;" in text
+    assert "IndexError: a tuple&#39;s &lt;index&gt;" in text
     assert "1 ended in an error of the suite or the adapter" in text
 
 
