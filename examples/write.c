@@ -11,6 +11,7 @@
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -22,7 +23,7 @@
 struct end {
 	union ibv_gid gid;
 	uint64_t addr;
-	uint32_t qpn, psn, rkey;
+	uint32_t qpn, psn, rkey, mtu;
 };
 
 static void check(int good, const char *what)
@@ -33,22 +34,27 @@ static void check(int good, const char *what)
 	}
 }
 
-static int meet(int port, const char *host)
+static int meet(const char *port, const char *host)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_ANY)}};
-	int one = 1, link = socket(AF_INET, SOCK_STREAM, 0);
+	struct addrinfo *address, wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+	int one = 1, link = socket(AF_INET, SOCK_STREAM, 0), error = getaddrinfo(host, port, &wanted, &address);
 
+	if (error) {
+		fprintf(stderr, "%s: %s\n", host ? host : port, gai_strerror(error));
+		exit(1);
+	}
 	if (!host) {
 		setsockopt(link, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-		check(!bind(link, (void *)&address, sizeof address) && !listen(link, 1), "listen");
-		return accept(link, NULL, NULL);
+		check(!bind(link, address->ai_addr, address->ai_addrlen) && !listen(link, 1), "listen");
+		link = accept(link, NULL, NULL);
+	} else {
+		while (connect(link, address->ai_addr, address->ai_addrlen)) {
+			close(link);
+			link = socket(AF_INET, SOCK_STREAM, 0);
+			usleep(50000);
+		}
 	}
-	inet_aton(host, &address.sin_addr);
-	while (connect(link, (void *)&address, sizeof address)) {
-		close(link);
-		link = socket(AF_INET, SOCK_STREAM, 0);
-		usleep(50000);
-	}
+	freeaddrinfo(address);
 	return link;
 }
 
@@ -63,7 +69,7 @@ static void bring_to_rts(struct ibv_qp *qp, const struct end *ours, const struct
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_4096,
+		.path_mtu = ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu, /* the same at both ends */
 		.dest_qp_num = theirs->qpn,
 		.rq_psn = theirs->psn,
 		.ah_attr = {.grh = {.dgid = theirs->gid}, .is_global = 1, .port_num = 1},
@@ -107,10 +113,13 @@ int main(int count, char **arguments)
 	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
 	check(pd && mr && cq && qp, "ibv_create_qp");
 
-	struct end theirs, ours = {.addr = (uintptr_t)memory, .qpn = qp->qp_num, .psn = 1, .rkey = mr->rkey};
+	struct ibv_port_attr port;
+	check(!(errno = ibv_query_port(context, 1, &port)), "ibv_query_port");
+	struct end theirs, ours = {
+		.addr = (uintptr_t)memory, .qpn = qp->qp_num, .psn = 1, .rkey = mr->rkey, .mtu = port.active_mtu};
 	char ready;
 	check(!ibv_query_gid(context, 1, 0, &ours.gid), "ibv_query_gid");
-	int link = meet(atoi(arguments[1]), host);
+	int link = meet(arguments[1], host);
 	swap(link, &ours, &theirs, sizeof ours);
 	bring_to_rts(qp, &ours, &theirs);
 	if (host) {

@@ -203,7 +203,7 @@ class Node:
         if path_mtu > largest:
             raise PeerError(
                 f"the interfaces of both ends have room for a path MTU of {largest}, not {path_mtu}: "
-                f"use --mtu {largest}"
+                f"use --mtu {largest}, or in a program path_mtu={largest}"
             )
         profile = ev_profile or self.ev_profile
         last = self._last_peer

@@ -166,7 +166,8 @@ class _Said:
             self.equal("trimmed", figures.trimmed, len(self.trimmed_here))
         elif self.draw.harm == "none":
             here = Counter((packet.psn, packet.ev) for packet in self.requests if packet.trimmed is not None)
-            self.equal("trimmed", figures.trimmed, (here & refused).total())
+            came_trimmed = len(self.trimmed_here) if self.draw.place == "middle" else 0
+            self.equal("trimmed", figures.trimmed, (here & refused).total() + came_trimmed)
 
     def check_step(self, figures: DirectionFigures) -> None:
         """A clock set forward is found, with its size, or the pause is named; figures in time follow."""

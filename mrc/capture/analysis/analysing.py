@@ -112,7 +112,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     _count_answers(direction, flow)
     direction = replace(direction, doubt=with_lost_nacks(direction.doubt, known, figures))
     _count_requests(direction, trimmed, spent, flow.copies.of_two_places)
-    figures.paths = paths_of(direction, flow, bad, trimmed)
+    # Of two places that of the requestor has it whole, and the NACK names it.
+    came_trimmed = trimmed[:0] if flow.copies.of_two_places else trimmed
+    figures.paths = paths_of(direction, flow, bad, came_trimmed)
     figures.planes = plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
     # Of RC sightings of one packet on both sides of such a pause are not known to be of one.
@@ -184,7 +186,7 @@ def _count_requests(direction: Direction, trimmed: Rows, spent: Pace, two_places
     again = known.again
     figures.retransmissions = int(again.sum())
     figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
-    figures.trimmed = int(known.are(TRIMMED).sum()) + (len(trimmed) if at_receiver else 0)
+    figures.trimmed = int(known.are(TRIMMED).sum()) + (0 if two_places else len(trimmed))
     figures.refused = int(known.are(REFUSED).sum())
     if len(requests):
         figures.first_ns, figures.last_ns = int(requests["time"][0]), int(requests["time"][-1])

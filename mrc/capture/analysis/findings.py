@@ -169,7 +169,7 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
         apart = duration_text(abs(figures.clock_offset_ns) / 1e9)
         side = "ahead of" if figures.clock_offset_ns > 0 else "behind"
         text = (
-            f"the clock of the place near the responder is {apart} {side} the other: "
+            f"the clock of the place near the responder is about {apart} {side} the other: "
             "times are those of the requestor's side"
         )
         yield Finding(INFO, "clocks-apart", text, figures.name)
@@ -216,7 +216,7 @@ def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
         if alone >= _FEWEST_ALONE and alone > 2 * (figures.spurious_retransmissions or 0):
             text = (
                 f"packets were lost before this point: {alone} came as a retransmission only; "
-                "the capture itself lacks some of the first"
+                "the capture itself lacks some of the first transmissions"
             )
             yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=alone)
 

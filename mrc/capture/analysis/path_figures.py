@@ -54,7 +54,7 @@ def named(names: Mapping[int, str] | Sequence[str], values: npt.NDArray[Any], ot
 
 
 def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list[PathFigures]:
-    """Every EV of the requests, and those that only answers or probes name."""
+    """Every EV of the requests, and those that only answers or probes name. `trimmed` are packets that came so."""
     known, answers, probes = direction.fates, direction.answers, direction.probes
     requests = known.requests
     at_receiver = direction.figures.capture_point == RECEIVER
@@ -77,7 +77,7 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
         path.packets, path.bytes = len(rows), int(rows["length"].sum())
         path.payload_bytes, path.ce_packets = int(rows["payload"].sum()), int(rows["ce"].sum())
         path.retransmissions = int(again[by_ev[ev]].sum())
-        path.trimmed = int((fate == TRIMMED).sum()) + (len(trimmed_by_ev[ev]) if at_receiver else 0)
+        path.trimmed = int((fate == TRIMMED).sum()) + len(trimmed_by_ev[ev])
         path.refused, path.spurious_retransmissions = int((fate == REFUSED).sum()), int((fate == SPURIOUS).sum())
         if not at_receiver and direction.figures.lost is not None:
             lost = rows[direction.lost[by_ev[ev]]]
