@@ -166,7 +166,7 @@ class _Said:
             self.equal("trimmed", figures.trimmed, len(self.trimmed_here))
         elif self.draw.harm == "none":
             here = Counter((packet.psn, packet.ev) for packet in self.requests if packet.trimmed is not None)
-            came_trimmed = len(self.trimmed_here) if self.draw.place == "middle" else 0
+            came_trimmed = 0 if self.draw.place == "ends" else len(self.trimmed_here)
             self.equal("trimmed", figures.trimmed, (here & refused).total() + came_trimmed)
 
     def check_step(self, figures: DirectionFigures) -> None:
