@@ -252,6 +252,31 @@ def test_what_arrived_of_open_parts_is_kept_for_the_next_attempt(session: Sessio
     assert kept[: 2 * PART_BYTES + 5000] == content[: 2 * PART_BYTES + 5000]
 
 
+@pytest.mark.parametrize(("accepted", "kept"), [(2, ["about 16 MiB of f"]), (1, [])])
+def test_what_the_disk_did_not_take_is_not_said_to_be_kept(
+    session: Session, monkeypatch: pytest.MonkeyPatch, accepted: int, kept: list[str]
+) -> None:
+    """Of three parts that have arrived the disk takes those that were accepted."""
+
+    def full(descriptor: int, content: memoryview, offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    content = os.urandom(3 * PART_BYTES)
+    session.write(session.open(len(content), PART_BYTES), content[:PART_BYTES])
+    for number in (1, 2):
+        rkey = session.extend(number * PART_BYTES, PART_BYTES, min(number, accepted))
+        session.write(rkey, content[number * PART_BYTES : (number + 1) * PART_BYTES])
+    session.arrivals._storing.join()
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", full)
+        session.close()
+    assert session.arrivals.kept == kept
+    left = list(session.directory.path.iterdir())
+    assert [each.name for each in left] == [".f.mrc-part"] * len(kept)
+    for each in left:
+        assert each.read_bytes()[: accepted * PART_BYTES] == content[: accepted * PART_BYTES]
+
+
 def test_open_parts_are_not_stored_where_nothing_is_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     real = os.pwrite

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import mmap
 import stat
@@ -251,7 +250,7 @@ class Arrivals:
         """Safe to call twice. What arrived of a large file stays for the next attempt."""
         while self._files:
             arriving = self._files.popitem()[1]
-            self._discard(arriving, keep=self._is_worth_keeping(arriving))
+            self._discard(arriving, keep=self._keep(arriving))
         if self._pack is not None:
             self._pack.close()
             self._pack = None
@@ -368,7 +367,7 @@ class Arrivals:
             try:
                 memory.store(arriving.sum)
             except SystemRefused as error:
-                arriving.not_stored = arriving.not_stored or error
+                arriving.note_not_stored(error, memory.length)
             finally:
                 memory.close()
                 self._storing_room.release()
@@ -388,8 +387,9 @@ class Arrivals:
             arriving.summed = file.sum(arriving.sum)
         return arriving.summed
 
-    def _is_worth_keeping(self, arriving: Arriving) -> bool:
-        """Whether the next attempt can go on with what has arrived."""
+    def _keep(self, arriving: Arriving) -> bool:
+        """Write what has arrived of the parts that are open, where the next attempt can go on with it. Returns whether
+        it can. What the disk did not take is no part of what is said to be kept."""
         file, target = arriving.file, self._target
         if not isinstance(file, IncomingFile) or not isinstance(target, Directory) or not target.keep_parts:
             return False
@@ -401,21 +401,25 @@ class Arrivals:
             arrived += min(on_its_way, self._placed() - arriving.parts[0].placed_before)
         if file.size < BLOCK_BYTES or file.there + arrived < BLOCK_BYTES:
             return False
-        self.kept.append(f"about {min(file.size, file.there + arrived) >> 20} MiB of {file.name}")
+        self._storing.join()
+        for part in arriving.parts:
+            part.region.close()
+            try:
+                part.memory.store()
+            except SystemRefused as error:
+                arriving.note_not_stored(error, part.memory.length)
+        there = min(file.size, file.there + arrived - arriving.bytes_not_stored)
+        if there < BLOCK_BYTES:
+            return False
+        self.kept.append(f"about {there >> 20} MiB of {file.name}")
         return True
 
     def _discard(self, arriving: Arriving, *, keep: bool = False) -> None:
-        """Let go of a file and of what it took. One that is committed keeps its name and its disk.
-
-        With `keep` what has arrived of the parts that are open is left for the next attempt, too.
-        """
+        """Let go of a file and of what it took. One that is committed keeps its name and its disk."""
         self._storing.join()
         while arriving.parts:
             part = arriving.parts.popleft()
             part.region.close()
-            if keep:
-                with contextlib.suppress(SystemRefused):
-                    part.memory.store()
             part.memory.close()
         if arriving.existing is not None:
             arriving.existing.close()

@@ -45,8 +45,9 @@ class Arriving:
     accepted: int = 0
     opened: int = 0
     summed: str | None = None
-    # Why a part of it could not be written to its file.
+    # Why parts of it could not be written to its file, and how many bytes these have.
     not_stored: SystemRefused | None = None
+    bytes_not_stored: int = 0
 
     @property
     def incoming(self) -> IncomingFile | StreamedFile:
@@ -54,6 +55,11 @@ class Arriving:
         if self.file is None:
             raise PeerError(f"{shown(self.path)} is there: compare it first")
         return self.file
+
+    def note_not_stored(self, error: SystemRefused, length: int) -> None:
+        """A part of `length` bytes could not be written."""
+        self.not_stored = self.not_stored or error
+        self.bytes_not_stored += length
 
     def check_stored(self) -> None:
         """Raises SystemRefused where what has arrived could not be written."""
