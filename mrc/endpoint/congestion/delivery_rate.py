@@ -17,7 +17,7 @@ class DeliveryRate:
 
     Where an end was kept from its work for a while, all that arrived meanwhile is acknowledged at once, in the interval
     after the one in which it arrived. So an interval counts for no more than it and the one before deliver together.
-    The first interval after a pause of the application counts for nothing: no interval before it shows what waited.
+    The first interval after a pause of the application is left out: there is no interval before it to compare with.
 
     Times are integers in the unit of the caller's `now`, `ticks_per_second` of them a second. `bps` is bits of nominal
     packet size a second, 0 until the first interval is over. Of that one alone it is a first guess, which the next one

@@ -20,7 +20,7 @@ _MPR_UNIT = MPR_UNIT
 MAX_PENALTY = 127
 _MAX_MPR, _MAX_PENALTY = MAX_MPR, MAX_PENALTY
 _UNBOUNDED = -1
-# What follows the QPN in a row of those that receive: when the last request came, ns.
+# A row of a QP that receives: its QPN, then when its last request came, ns.
 _LAST = 1
 _COLUMNS = 2
 
