@@ -130,7 +130,7 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
         if c.exists() and any(each.stat().st_mtime > c.stat().st_mtime for each in made_of):
             c.unlink()
     # Until all is done there is nothing of these sources.
-    of.STAMP.write_text(json.dumps(built) + "\n")
+    _write_stamp(of, built)
     headers = [source.with_suffix(".h") for source, kind in of.marked() if kind == of.C_BESIDE]
     extensions = [
         Extension(
@@ -162,9 +162,17 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     finally:
         os.chdir(before)
     names = [each.name for each in extensions]
-    stamp = {**_made_of(of), **_seen(of), "modules": names, **built}
-    of.STAMP.write_text(json.dumps(stamp) + "\n")
+    _write_stamp(of, {**_made_of(of), **_seen(of), "modules": names, **built})
     return names
+
+
+def _write_stamp(of: ModuleType, stamp: dict[str, Any]) -> None:
+    """In one step, and only where it changes: programs that start meanwhile read it."""
+    if of.stamp() == stamp:
+        return
+    new = of.STAMP.with_name(f"{of.STAMP.name}.{os.getpid()}")
+    new.write_text(json.dumps(stamp) + "\n")
+    new.replace(of.STAMP)
 
 
 def _made_of(of: ModuleType) -> dict[str, Any]:
@@ -318,7 +326,7 @@ def main() -> int:
         stamp = of.stamp()
         if all(stamp.get(each) == value for each, value in wanted.items()) and of.OBJECT.exists():
             # Files that were written anew and hold the same need not be read again at each start.
-            of.STAMP.write_text(json.dumps(stamp | _seen(of)) + "\n")
+            _write_stamp(of, stamp | _seen(of))
             build_libraries()
             return 0
     if importlib.util.find_spec("Cython") is None:

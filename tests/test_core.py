@@ -270,6 +270,13 @@ def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
     )
     assert tree.run(hidden).stdout.strip() == "False True ('_size',)"
 
+    # Others start meanwhile: where there is nothing to do, what they read is not written.
+    stamp = tree.package / "compiled.json"
+    before = stamp.stat()
+    tree.build()
+    assert (stamp.stat().st_ino, stamp.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert list(tree.package.glob("compiled.json?*")) == []
+
     def compiled_again() -> set[str]:
         objects = list((tree.root / "build" / "core").rglob("*.o"))
         before = {path: path.stat().st_mtime_ns for path in objects}
