@@ -52,14 +52,6 @@ class Linking:
         """
         if not isinstance(theirs, dict):
             raise PeerError("the other end of a link told nothing of itself")
-        tuning = self._config.tuning
         inbox, scratch = RemoteMemory.from_json(theirs.get("inbox")), RemoteMemory.from_json(theirs.get("scratch"))
-        connect(
-            self._qp,
-            self._ours,
-            ConnectionParameters.from_json(theirs),
-            timeout=tuning.timeout,
-            linear_retries=tuning.linear_retries,
-            exponential_retries=tuning.exponential_retries,
-        )
+        connect(self._qp, self._ours, ConnectionParameters.from_json(theirs))
         return inbox, scratch

@@ -12,9 +12,10 @@ from mrc.endpoint.qp_states import MAY_SEND
 def wait_in_vain(qp: QueuePair, others: Iterable[QueuePair], since: int) -> list[QueuePair]:
     """Return the QPs of `others` that are to be given up together with `qp`. All of them have the same peer.
 
-    `qp` has had no answer since `since`, ns. A QP is returned if at least one of its timeouts has run out, and if its
-    retries would not last longer than those of `qp`. A QP without work is not returned. If any QP has heard from the
-    peer since then, the result is empty: the peer is alive, and only `qp` has failed.
+    `qp` has had no answer since `since`, ns. A QP is returned if at least one of its timeouts has run out, or if QPs
+    that wait in vain leave it no window to begin with, and if its retries would not last longer than those of `qp`. A
+    QP without work is not returned. If any QP has heard from the peer since then, the result is empty: the peer is
+    alive, and only `qp` has failed.
     """
     if _heard(qp, since):
         return []
@@ -22,7 +23,8 @@ def wait_in_vain(qp: QueuePair, others: Iterable[QueuePair], since: int) -> list
     senders = [other for other in others if other is not qp and other.state in MAY_SEND]
     if any(_heard(other, since) for other in senders):
         return []
-    return [each for each in senders if each.requestor.waited_ns and each.requestor.waits_at_most_ns <= most]
+    waiting = [each for each in senders if each.requestor.waited_ns or each.requestor.shut_out]
+    return [each for each in waiting if each.requestor.waits_at_most_ns <= most]
 
 
 def _heard(qp: QueuePair, since: int) -> bool:

@@ -107,20 +107,22 @@ def connect(
     ev_profile_id: int = 0,
     cc_profile_id: int = 0,
     hint: QpHint | None = None,
-    timeout: int = 14,
-    linear_retries: int = 7,
-    exponential_retries: int = 7,
+    timeout: int | None = None,
+    linear_retries: int | None = None,
+    exponential_retries: int | None = None,
     traffic_class: int | None = None,
 ) -> None:
     """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer received.
 
-    `timeout` and the retries say when the QP gives up: with the defaults about 4 s after the last answer of the peer,
-    with `**FOR_JOBS` never. `traffic_class` is as in `AHAttr`. Both sides take the smaller path MTU and what both can
-    do. A QP in RTS may send at once, but the other side hears it only once it is in RTR: wait for its word. Raises as
-    `QP.modify`, EINVAL too when `ours` describes another QP.
+    `timeout` and the retries say when the QP gives up. The defaults are those of the Context's `tuning`; where it has
+    none, about 4 s after the last answer of the peer. With `**FOR_JOBS` the QP never gives up. `traffic_class` is as in
+    `AHAttr`. Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once, but the other
+    side hears it only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours` describes
+    another QP.
     """
     if (ours.qp_num, ours.psn) != (qp.qp_num, qp.first_psn):
         raise VerbsError(EINVAL, f"these parameters describe QP {ours.qp_num:#08x}, not {qp.qp_num:#08x}")
+    tuning = qp.context.tuning
     way = [
         QPAttr(
             qp_state=QPState.RTR,
@@ -138,9 +140,9 @@ def connect(
             sq_psn=ours.psn,
             max_wimm=theirs.max_wimm_dest,
             mpr=theirs.mpr_dest,
-            linear_retries=linear_retries,
-            exponential_retries=exponential_retries,
-            timeout=timeout,
+            linear_retries=tuning.linear_retries if linear_retries is None else linear_retries,
+            exponential_retries=tuning.exponential_retries if exponential_retries is None else exponential_retries,
+            timeout=tuning.timeout if timeout is None else timeout,
         ),
     ]
     if qp.state == QPState.RESET:

@@ -110,6 +110,12 @@ class Requestor:
         return self._retries.waited
 
     @property
+    def shut_out(self) -> bool:
+        """Whether it has work of which nothing is on its way: other QPs to this peer, which has answered this one
+        before, have the window that they share. Its own timeouts begin when they let it go."""
+        return self.queue.has_unsent() and not self.sent.outstanding and self.queue.oldest > 0
+
+    @property
     def waits_at_most_ns(self) -> int:
         """How long they may, before the QP is given up."""
         return self._retries.waits_at_most

@@ -70,17 +70,7 @@ def connect_qps(
     if len(theirs) != len(qps):
         raise PeerError(f"asked for {len(qps)} QPs, the peer made {len(theirs)}")
     for qp, our, their in zip(qps, ours, theirs, strict=True):
-        tuning = qp.context.tuning
-        connect(
-            qp,
-            our,
-            their,
-            ev_profile_id=ev_profile_id,
-            cc_profile_id=cc_profile_id,
-            timeout=tuning.timeout,
-            linear_retries=tuning.linear_retries,
-            exponential_retries=tuning.exponential_retries,
-        )
+        connect(qp, our, their, ev_profile_id=ev_profile_id, cc_profile_id=cc_profile_id)
 
 
 def answer_qps(

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from hand_peer import PEER_QPN, SECOND
 from several import CONFIG as SEVERAL
-from several import Several
+from several import NOMINAL, Several
 
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import LossConfig, QpConfig
 from mrc.endpoint.events import Event
 from mrc.endpoint.qp_states import QpState
 
@@ -22,9 +22,9 @@ TIMEOUT = 1024 << 14  # ns
 SILENT = (8 + 254) * TIMEOUT  # seven linear retries and seven exponential ones, by hand
 
 
-def _posted(several: Several, *places: int) -> None:
+def _posted(several: Several, *places: int, length: int = 4) -> None:
     for at in places:
-        several.of(at).post(4)
+        several.of(at).post(length)
     several.hand.transmitted()
 
 
@@ -54,6 +54,24 @@ def test_they_are_given_up_when_the_first_is(count: int, own: bool) -> None:
     assert {at_ns for at_ns, _ in ended.values()} == {began + SILENT}
     assert [done.status for done in hand.endpoint.completions] == [WorkStatus.RETRY_EXCEEDED] * count
     assert all(f"given up with QP {several.qps[0].qpn:#08x}" in ended[at][1] for at in range(1, count))
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_so_are_those_that_find_no_room_in_the_window_they_share(answered: bool) -> None:
+    """It has room for one packet: in all that time not every QP has its turn. One that the peer has never answered
+    keeps its own time: the peer may have come back as another."""
+    several = Several(32, NOMINAL, config=replace(CONFIG, loss=LossConfig(path_timer_initial_ns=SECOND)))
+    hand = several.hand
+    for at in range(32 if answered else 0):
+        _posted(several, at)
+        hand.receive(hand.ack(0))
+    hand.run(hand.now + TIMEOUT // 4)
+    _posted(several, *range(32), length=256)
+    began = hand.now
+    hand.run(began + SILENT + TIMEOUT // 2)
+    assert {at_ns for at_ns, _ in _ended(several).values()} == {began + SILENT}
+    assert 0 < len(_ended(several)) <= 32
+    assert (len(_ended(several)) == 32) == answered
 
 
 def test_none_is_while_one_of_them_hears_from_the_peer() -> None:
