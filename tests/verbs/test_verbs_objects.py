@@ -33,6 +33,7 @@ from mrc.verbs import (
     QPState,
     SendWR,
     VerbsError,
+    connect,
     describe,
 )
 from mrc.wire.entropy import EvMode
@@ -336,12 +337,15 @@ def test_a_profile_number_is_given_once(pair: Pair) -> None:
 # ------------------------------------------------------------------ parameters
 
 
-def test_tuning_sets_what_no_attribute_does() -> None:
-    pair = Pair(tuning=QpConfig(sack_threshold_bytes=2048, capabilities=Capability.TRIM_NACK, timeout=3)).connect()
+def test_tuning_sets_what_no_attribute_does_and_connect_is_not_given() -> None:
+    tuning = QpConfig(sack_threshold_bytes=2048, capabilities=Capability.TRIM_NACK, timeout=3, linear_retries=2)
+    pair = Pair(tuning=tuning)
+    ours, theirs = describe(pair.left.qp), describe(pair.right.qp)
+    connect(pair.left.qp, ours, theirs, timeout=9)
     config = pair.left.qp.endpoint_qp.config
     assert config.sack_threshold_bytes == 2048
     assert config.capabilities == Capability.TRIM_NACK
-    assert config.timeout == 14
+    assert (config.timeout, config.linear_retries, config.exponential_retries) == (9, 2, 7)
 
 
 @pytest.mark.parametrize("name", ["max_send_wr", "max_recv_wr", "max_inline_data"])
