@@ -30,7 +30,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.qpns import free_qpn
-from mrc.endpoint.responder.receive_window import ReceiveBudget
+from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.endpoint.silence import wait_in_vain
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.endpoint.work_rings import WorkRings

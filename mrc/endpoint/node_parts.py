@@ -12,7 +12,7 @@ from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.responder.receive_window import ReceiveBudget
+from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.records import record
 from mrc.wire.profile import WireProfile
 

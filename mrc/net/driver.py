@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.responder.receive_window import ReceiveBudget
+from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.errors import CallerError, MrcError, SystemRefused
 from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven

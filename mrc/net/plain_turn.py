@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mrc.endpoint.parts.flags import Flag
-from mrc.endpoint.responder.receive_window import ReceiveBudget
+from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.net.driven import Driven
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in

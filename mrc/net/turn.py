@@ -20,7 +20,7 @@ from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Flag
 from mrc.endpoint.parts.numbers import column
-from mrc.endpoint.responder.receive_window import ReceiveBudget
+from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.errors import SystemRefused
 from mrc.net import system
 from mrc.net.endpoint_lock import SHORTLY_NS, EndpointLock

@@ -50,8 +50,7 @@ from mrc.endpoint.requestor.sent import SentPackets
 from mrc.endpoint.responder.answers import Answer, PendingAnswers, Reflector
 from mrc.endpoint.responder.message_checks import MessageChecks
 from mrc.endpoint.responder.nacks import NackMaker
-from mrc.endpoint.responder.receive_window import ReceiveWindow
-from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.endpoint.responder.received import ReceivedPsns, ReceiveWindow
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import ResourceLimits
 from mrc.endpoint.responder.responder import Responder

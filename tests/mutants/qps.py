@@ -13,7 +13,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.received import ReceiveWindow
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.received_batch import ReceivedBatch

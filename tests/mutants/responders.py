@@ -11,7 +11,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.refusals import Verdict
-from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.received import ReceiveWindow
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.names import NackReason

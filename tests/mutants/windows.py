@@ -10,7 +10,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.feedback import Feedback
 from mrc.endpoint.requestor.sack_reading import Sack
-from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.received import ReceiveWindow
 from mutants.mutant import mutant
 
 

@@ -20,8 +20,7 @@ from mrc.endpoint.responder.message_checks import MessageChecks
 from mrc.endpoint.responder.nacks import NackMaker
 from mrc.endpoint.responder.opcode_terms import IMMEDIATE
 from mrc.endpoint.responder.peer_request import PeerRequest
-from mrc.endpoint.responder.receive_window import ReceiveBudget, ReceiveWindow
-from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.endpoint.responder.received import ReceiveBudget, ReceivedPsns, ReceiveWindow
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import RequestChecks, ResourceLimits
 from mrc.endpoint.responder.sacks import SackMaker

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers, dcids
-from mrc.endpoint.responder.receive_window import MAX_PENALTY, ReceiveBudget, ReceiveWindow
-from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.endpoint.responder.received import MAX_PENALTY, ReceiveBudget, ReceivedPsns, ReceiveWindow
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.compiled import public, python

@@ -7,7 +7,7 @@ import pytest
 from hand_peer import MILLISECOND, SECOND
 
 from mrc.endpoint.config import ReceivingConfig
-from mrc.endpoint.responder.receive_window import ReceiveBudget
+from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.errors import CallerError
 
 UNIT = 128
