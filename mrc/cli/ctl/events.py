@@ -13,12 +13,13 @@ import click
 
 from mrc.cli.common import DURATION, note
 from mrc.cli.ctl.endpoints import about, connected, endpoint_option, spines_of
+from mrc.trace.vocabulary import EV_STATES
 from mrc.untrusted import printable
 
 if TYPE_CHECKING:
     from mrc.net.control.client import ControlClient, FoundEndpoint
 
-_STATES = ("good", "skip", "assumed_bad", "denied")
+_STATES = tuple(state.lower() for state in EV_STATES)
 
 
 @click.command()

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.paths.states import EvState
-from mrc.wire.compiled import i64s, may_raise, python, u8s
+from mrc.endpoint.paths.states import CARRIES_DATA, EvState
+from mrc.wire.compiled import const_u8s, i64s, may_raise, python, u8s
 
-_GOOD, _SKIP, _DENIED = int(EvState.GOOD), int(EvState.SKIP), int(EvState.DENIED)
+_DENIED = int(EvState.DENIED)
+_CARRIES_DATA: const_u8s = memoryview(CARRIES_DATA)
 _NEVER = _NONE = -1
 _COLUMNS = 12
 
@@ -77,7 +78,7 @@ class EvTable:
         """Make the columns by plane, and that of their members."""
         columns: i64s = column(3 * planes + 1 + members)
         flags: u8s = memoryview(bytearray(2 * planes))
-        # By plane the EVs in GOOD or SKIP.
+        # By plane the EVs that may carry data.
         self.port_of_plane, self.usable = columns[:planes], columns[planes : 2 * planes]
         self.first, self.members = columns[2 * planes : 3 * planes + 1], columns[3 * planes + 1 :]
         self.closed, self.shut_here = flags[:planes], flags[planes:]
@@ -122,7 +123,7 @@ class EvTable:
             for index in by_port[port]:
                 self.members[place] = index
                 self.plane_of[index] = plane
-                self.usable[plane] += self.state[index] <= _SKIP
+                self.usable[plane] += _CARRIES_DATA[self.state[index]]
                 place += 1
             self.first[plane + 1] = place
 

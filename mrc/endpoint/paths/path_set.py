@@ -22,7 +22,7 @@ from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
-from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.endpoint.paths.states import CARRIES_DATA, EvInput, EvState, next_state
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of
 from mrc.wire.compiled import const_u8s, i64s, public, python, readonly, u8s, with_gil
@@ -38,6 +38,7 @@ _MARKED, _ALWAYS_SKIP, _LOST = int(EvInput.MARKED), int(EvInput.ALWAYS_SKIP), in
 _SPURIOUS = int(EvInput.SPURIOUS)
 _PROBED_CLEAR, _PROBED_MARKED = int(EvInput.PROBED_CLEAR), int(EvInput.PROBED_MARKED)
 _INPUTS = len(EvInput)
+_CARRIES_DATA: const_u8s = memoryview(CARRIES_DATA)
 # [state * _INPUTS + what happened] to the state after it.
 _NEXT: const_u8s = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
 NEVER = -1
@@ -438,10 +439,10 @@ class PathSet:
         if old == _DENIED or new == _DENIED:
             self._reverse.deny(self._evs.number[index], 1 if new == _DENIED else -1)
             self._changed()
-        if new > _SKIP >= old:
+        if _CARRIES_DATA[old] and not _CARRIES_DATA[new]:
             self._evs.usable[plane] -= 1
             self._leave(index, plane)
-        elif old > _SKIP >= new:
+        elif _CARRIES_DATA[new] and not _CARRIES_DATA[old]:
             self._evs.usable[plane] += 1
             self._evs.condemned_by[index] = _NEVER
             self._rejoin(index, plane)

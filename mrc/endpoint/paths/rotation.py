@@ -10,11 +10,12 @@ from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.port_set import PortSet
-from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.endpoint.paths.states import CARRIES_DATA, EvInput, EvState, next_state
 from mrc.endpoint.tracing import QpTrace
-from mrc.wire.compiled import i64s, may_raise, python, readonly, u8s, with_gil
+from mrc.wire.compiled import const_u8s, i64s, may_raise, python, readonly, u8s, with_gil
 
-_GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)
+_SKIP = int(EvState.SKIP)
+_CARRIES_DATA: const_u8s = memoryview(CARRIES_DATA)
 _AFTER_SKIP = int(next_state(EvState.SKIP, EvInput.PASSED))
 _NONE = -1
 _DRAWS = 8
@@ -82,7 +83,7 @@ class Rotation:
         for plane in range(planes):
             members = self._evs.members_of(plane)
             self.size[plane] = min(share, len(members))
-            drawn = self._drawn([index for index in members if self._evs.state[index] <= _SKIP])
+            drawn = self._drawn([index for index in members if _CARRIES_DATA[self._evs.state[index]]])
             drawn = [index for index in drawn if before[index]] + [index for index in drawn if not before[index]]
             self.use(plane, drawn[: self.size[plane]])
         self._widest = max(self.size[plane] for plane in range(planes))
@@ -148,7 +149,7 @@ class Rotation:
         count, heir = 0, _NONE
         for place in range(self._evs.first[plane], self._evs.first[plane + 1]):
             index = self._evs.members[place]
-            if self._evs.state[index] <= _SKIP and not self._is_active[index]:
+            if _CARRIES_DATA[self._evs.state[index]] and not self._is_active[index]:
                 count += 1
                 if self._draws.below(count) == 0:
                     heir = index
@@ -232,7 +233,7 @@ class Rotation:
         if reset == _NONE and skipped != _NONE:
             self._pass(skipped)
             reset = skipped
-        return self._other_good(reset)
+        return self._other_than(reset)
 
     def _skipped_enough(self, index: int) -> bool:
         """Whether the least time in SKIP is over for an EV whose turn passes; it begins with the first turn."""
@@ -300,11 +301,11 @@ class Rotation:
                         chosen = self.active[at]
         return chosen
 
-    def _other_good(self, reset: int) -> int:
-        """A GOOD EV other than the one just reset; that one where a whole rotation has no other."""
+    def _other_than(self, reset: int) -> int:
+        """An EV that has turns and is not in SKIP, other than the one just reset; that one where there is no other."""
         for place in range(self._open_count):
             first = self._evs.first[self._open[place]]
             for at in range(first, first + self.count[self._open[place]]):
-                if self._evs.state[self.active[at]] == _GOOD and self.active[at] != reset:
+                if self._evs.state[self.active[at]] != _SKIP and self.active[at] != reset:
                     return self.active[at]
         return reset

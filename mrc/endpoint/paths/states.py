@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["TRANSITIONS", "EvInput", "EvState", "next_state"]
+__all__ = ["CARRIES_DATA", "TRANSITIONS", "EvInput", "EvState", "next_state"]
 
 
 class EvState(IntEnum):
@@ -30,6 +30,9 @@ class EvInput(IntEnum):
     DENY = 7  # controller
     ALLOW = 8  # controller
 
+
+# By state: 1 where an EV takes turns with data, else 0. An EV that leaves these states leaves the rotation.
+CARRIES_DATA = bytes(state in (EvState.GOOD, EvState.SKIP) for state in EvState)
 
 # What is not in the table changes nothing: in particular a mark is ignored while an EV is in SKIP.
 TRANSITIONS: dict[tuple[EvState, EvInput], EvState] = {

@@ -10,7 +10,7 @@ from hand_peer import chosen_evs, paths
 
 from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths.path_set import PathSet
-from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.paths.states import CARRIES_DATA, EvState
 
 G, S, B = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD
 
@@ -41,12 +41,12 @@ def test_restored_evs_count_towards_ev_min_active(marked: bool) -> None:
         chosen.on_loss(index, index)
     for index in (0, 1):
         chosen.on_probed(index, marked=marked)
-    assert int((chosen.state <= S).sum()) == 7
+    assert sum(CARRIES_DATA[state] for state in chosen.state) == 7
     _select(chosen, 64)  # all of them are GOOD by now
     for index, state in ((4, B), (5, B), (6, S), (7, S)):
         chosen.on_loss(index, 10 + index)
         assert chosen.state[index] == state
-    assert int((chosen.state <= S).sum()) == 5
+    assert sum(CARRIES_DATA[state] for state in chosen.state) == 5
 
 
 def test_a_loss_that_condemned_it_long_ago_does_not_excuse_it_now() -> None:

@@ -24,7 +24,7 @@ from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfile
-from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.paths.states import CARRIES_DATA
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode
 from mrc.wire.profile import WireProfile
@@ -35,7 +35,7 @@ def _left_usable(profile: EvProfile, config: PathConfig) -> int:
     chosen = PathSet(made(profile, planes(2)), profile.path_config(config), Random(1))
     for index in range(len(chosen.paths)):
         chosen.on_loss(index, index)
-    return int((chosen.state <= EvState.SKIP).sum())
+    return sum(CARRIES_DATA[state] for state in chosen.state)
 
 
 def test_min_active_of_a_profile_is_the_fewest_evs_that_stay_usable() -> None:
