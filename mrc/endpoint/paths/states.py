@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["CARRIES_DATA", "TRANSITIONS", "EvInput", "EvState", "next_state"]
+__all__ = ["TRANSITIONS", "EvInput", "EvState", "next_state"]
 
 
 class EvState(IntEnum):
