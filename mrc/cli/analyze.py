@@ -329,6 +329,8 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
     rows = []
     paths = [(each, path) for each in directions if each.transport == "mrc" for path in each.paths]
     several = len({path.plane for _, path in paths}) > 1
+    # How much later the packets of a path come: where two places saw them.
+    both = any(path.one_way_later_ns is not None for _, path in paths)
     for direction, path in paths[:_PATHS_SHOWN]:
         # At the receiver the time to the SACK is its own, and no round trip.
         there = direction.capture_point != "receiver"
@@ -341,11 +343,13 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
                 f"{path.packets:,}",
                 size_text(path.payload_bytes),
                 _lost(path),
-                number_text(path.retransmissions, ","),
+                number_text(path.resent, ","),
+                number_text(path.resent_in_vain, ","),
                 f"{path.marks:,}",
                 f"{path.trimmed:,}",
                 microseconds_text(path.rtt.p50_ns if there else None, ".0f"),
                 microseconds_text(path.rtt.p99_ns if there else None, ".0f"),
+                *([microseconds_text(path.one_way_later_ns, ",.1f")] if both else []),
                 f"{path.probes_answered}/{path.probes}",
                 number_text(path.outs, ","),
                 path.state or "-",
@@ -360,11 +364,13 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
             "packets",
             "bytes",
             "lost",
-            "resent on it",
+            "of it resent",
+            "in vain",
             "marks",
             "trims",
             "RTT us",
             "p99",
+            *(["later us"] if both else []),
             "probes",
             "out",
             "state",

@@ -31,6 +31,9 @@ def print_findings(console: Console, found: list[Finding], digits: int = 9) -> N
         indent = "" if each.cause is None else "  "
         console.print(f"{indent}{each.severity:<8}", style=_SEVERITY_STYLES[each.severity], end="")
         console.print(f"{each.text}{where}", soft_wrap=True, markup=False)
+        beside = each.place + (f"; look next at {each.look_next}" if each.look_next else "")
+        if beside:
+            console.print(f"{indent}{'':8}{beside}", style="dim", soft_wrap=True, markup=False)
     if len(found) > _FINDINGS_SHOWN:
         console.print(f"... and {len(found) - _FINDINGS_SHOWN} more: see --json")
     if any(each.kind in _ACCUSING for each in found):

@@ -29,6 +29,8 @@ PLACES = ("sender", "middle", "receiver", "ends")
 HARMS = ("none", "missing", "twice", "begun", "cut", "offset")
 # Drawn apart from the others, in some of the captures to which nothing else is done.
 MORE_HARMS = ("step", "snaplen", "drift")
+# What two places show whatever their clocks are: by how much longer a path, or a plane, takes.
+SLOWER_US = (8, 25, 60, 150)
 # In some of the draws that have none.
 MORE_FAULTS = {"mrc": ("congested", "congested"), "rc": ("doubled", "late")}
 
@@ -52,6 +54,8 @@ class Draw:
     # What the frames are wrapped in, and how many bytes of each the capture kept.
     form: str = "plain"
     snaplen: int = 65535
+    # By how much longer than the others the culprits take one way.
+    slower_ns: int = 0
     # Which flow of the file: others are those of other hosts.
     flow: int = 0
 
@@ -95,6 +99,7 @@ class Drawn:
     draw: Draw
     capture: bytes
     packets: list[Packet]
+    weather: Weather
     sightings: list[Sighting] = field(default_factory=list)
     # Flows of other hosts in the same file.
     beside: list[Drawn] = field(default_factory=list)
@@ -144,11 +149,17 @@ def drawn(
         harm = more.choice(MORE_HARMS)
         harm = "none" if harm == "drift" and place != "ends" else harm
     culprit = [chance.choice(paths)]
-    if fault == "plane":
+    slower = random.Random(f"{seed} slower")
+    gentle = transport == "mrc" and place == "ends" and fault in ("none", "back-loss", "doubled")
+    if not fault_given and gentle and slower.random() < 0.6:
+        fault = "slower"
+    if fault == "plane" or (fault == "slower" and planes > 1 and slower.random() < 0.4):
         culprit = [ev for ev in paths if ev >> 24 == culprit[0] >> 24]
     draw = Draw(seed, transport, fault, place, harm, chance.random() < 0.6, paths, culprit, flow=flow)
+    draw.slower_ns = slower.choice(SLOWER_US) * MICROSECOND if fault == "slower" else 0
     draw.form = form or (more.choice(sorted(FORMS)) if more.random() < 0.25 else "plain")
-    fabric = Fabric(chance, _weather(draw, chance))
+    weather = _weather(draw, chance)
+    fabric = Fabric(chance, weather)
     drawn_count = chance.randrange(300, 700)
     count_given, count = count, count or drawn_count
     every = chance.choice((1, 2, 4)) * MICROSECOND
@@ -160,7 +171,7 @@ def drawn(
         not_ready = frozenset(16 * chance.randrange(1, drawn_count // 16) for _ in range(few))
         RcFlow(fabric, count, every, window, not_ready)
     fabric.run()
-    made = Drawn(draw, b"", fabric.packets)
+    made = Drawn(draw, b"", fabric.packets, weather)
     made.sightings = _harmed(_seen(draw, fabric.packets), draw, chance)
     hosts = hosts or (more.choice((1, 1, 1, 2, 3)) if draw.harm == "none" and not flow else 1)
     for other in range(1, hosts):
@@ -208,6 +219,8 @@ def _weather(draw: Draw, chance: random.Random) -> Weather:
         weather.dead_from = dict.fromkeys(draw.culprit, 300 * MICROSECOND)
     elif draw.fault == "slow":
         weather.slow = dict.fromkeys(draw.culprit, 4.0)
+    elif draw.fault == "slower":
+        weather.slower = dict.fromkeys(draw.culprit, draw.slower_ns)
     elif draw.fault == "late":
         weather.late, weather.late_ns = share, 4 * weather.one_way_ns
     elif draw.fault == "back-loss":

@@ -29,6 +29,7 @@ _FOLLOW = {
     "plane": _LOSSES,
     "dead": _LOSSES,
     "slow": {"slow-path", "spurious-retransmissions", "path-out"},
+    "slower": {"slow-path", "slow-plane", "slow-switch", "spurious-retransmissions", "path-out", "stall"},
     "late": {"spurious-retransmissions", "path-out", "stall"},
     # With the SACK lost, a packet that others overtook looks as if it had been lost.
     "back-loss": {"spurious-retransmissions", "path-out", "stall", "loss"},
@@ -140,6 +141,9 @@ class _Said:
             least = behind - figures.lost_unsure
             self.between("lost_behind_capture", figures.lost_behind_capture, least, behind)
         self.check_step(figures)
+        self.check_clocks(figures)
+        self.check_one_way(figures)
+        self.check_resent(figures)
         self.check_congestion(figures)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
         self.equal("not_captured", figures.not_captured, self.not_captured())
@@ -183,6 +187,37 @@ class _Said:
             self.wrong.append("a clock set forward is not noticed")
         if (found or unsure) and (figures.rtt.max_ns or 0) > truly:
             self.wrong.append(f"rtt: {figures.rtt}")
+
+    def check_clocks(self, figures: DirectionFigures) -> None:
+        """Between the two bounds the clocks are apart by what was drawn."""
+        least, most = figures.clock_offset_least_ns, figures.clock_offset_most_ns
+        if self.draw.harm == "offset" and least is not None and most is not None:
+            self.between("clocks apart", self.draw.offset_ns, least, most)
+            self.between("clocks apart", figures.clock_offset_ns, least, most)
+
+    def check_one_way(self, figures: DirectionFigures) -> None:
+        """By how much later the packets of each path come, whatever the clocks are."""
+        weather = self.made.weather
+        slack = weather.jitter_ns + 1000
+        for path in figures.paths:
+            extra = self.draw.slower_ns if path.ev in self.draw.culprit else 0
+            if self.draw.fault == "slow":
+                extra = round((weather.slow.get(path.ev, 1.0) - 1) * weather.one_way_ns)
+            if 2 * len(self.draw.culprit) <= len(self.draw.paths):
+                self.between(f"later on {path.ev:#x}", path.one_way_later_ns, extra - slack, extra + slack)
+
+    def check_resent(self, figures: DirectionFigures) -> None:
+        """By the path of what was sent again, and not of the retransmission."""
+        if self.draw.transport != "mrc" or self.draw.place not in ("sender", "ends"):
+            return
+        again = self.sent_again()
+        truly = Counter(packet.ev for packet in self.requests if id(packet) in again)
+        if any(path.resent is None for path in figures.paths):
+            return
+        self.equal("resent by path", Counter({path.ev: path.resent for path in figures.paths if path.resent}), truly)
+        in_vain = sum(path.resent_in_vain or 0 for path in figures.paths)
+        if in_vain > (figures.spurious_retransmissions or in_vain):
+            self.wrong.append(f"in vain: {in_vain} of {figures.spurious_retransmissions}")
 
     def looks_like_a_pause(self) -> bool:
         """Whether what the file shows of the step is what a requestor's timer or an idle program leaves too: it goes on
@@ -322,6 +357,11 @@ class _Said:
                 self.wrong.append(f"finding {each.kind}: {each.text}")
             if each.kind in ("lossy-path", "dead-path", "slow-path") and each.ev not in self.draw.culprit:
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")
+            if each.kind in ("slow-plane", "slow-switch") and set(each.evs) != set(self.draw.culprit):
+                self.wrong.append(f"wrong part {each.kind}: {each.text}")
+            slow = self.draw.fault in ("slow", "slower")
+            if slow and each.kind == "spurious-retransmissions" and each.ev not in (None, *self.draw.culprit):
+                self.wrong.append(f"wrong part {each.kind}: {each.text}")
             # What came short of its turns.
             local = self.draw.fault in ("path", "plane", "dead")
             named = each.kind == "loss-before-capture" and "in turn" in each.text
@@ -339,11 +379,19 @@ _NAMES = {
     "host-loss": _LOSSES,
     "rnr": {"receiver-not-ready"},
     "slow": {"slow-path"},
+    "slower": {"slow-path", "slow-plane", "slow-switch"},
     "congested": {"congestion"},
     "late": {"out-of-order", "loss"},
 }
 # So few cannot be told from chance.
 _FEWEST_LOST = 8
+
+
+def slower_shows(made: Drawn) -> bool:
+    """Whether the file tells its two places apart, and the path is slower by what matters, and varies by less."""
+    draw, weather = made.draw, made.weather
+    told = draw.srv6 and draw.place == "ends" and 2 * len(draw.culprit) <= len(draw.paths)
+    return told and draw.slower_ns > max(0.25 * weather.one_way_ns, 2 * weather.jitter_ns)
 
 
 def answers(made: Drawn) -> list[Packet]:
@@ -360,6 +408,8 @@ def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
         return None
     if draw.fault == "slow" and (draw.place == "receiver" or len(draw.paths) < 3):
         return None
+    if draw.fault == "slower" and not slower_shows(made):
+        return None
     if draw.fault == "rnr":
         refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
         if 0x2A not in refused:
@@ -371,7 +421,7 @@ def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
     elif draw.fault == "congested":
         if sum(packet.kind == "nack" or packet.fields.get("m", 0) for packet in answers(made)) < _FEWEST_LOST:
             return None
-    elif draw.fault != "slow" and (
+    elif draw.fault not in ("slow", "slower") and (
         lost < _FEWEST_LOST or not in_file or (draw.fault != "loss" and len(draw.paths) < 2)
     ):
         return None

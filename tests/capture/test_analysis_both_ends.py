@@ -74,7 +74,7 @@ def test_what_came_to_the_receiver_was_late_and_not_lost() -> None:
     assert (alone.lost, alone.spurious_retransmissions) == (1, 0)
     both = only_direction(ends.merged)
     assert (both.figures.lost, both.figures.lost_unsure, both.figures.spurious_retransmissions) == (0, 0, 1)
-    assert (path_of(both, B).lost, path_of(both, A).spurious_retransmissions) == (0, 1)
+    assert (path_of(both, B).lost, path_of(both, B).resent_in_vain, path_of(both, A).resent_in_vain) == (0, 1, 0)
 
 
 def test_what_did_not_come_to_the_receiver_was_lost_however_soon_the_answer_came() -> None:

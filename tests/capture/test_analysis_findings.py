@@ -187,7 +187,7 @@ def test_a_slow_path() -> None:
         crafted.sack(us(4 * psn + (900 if ev == LOSSY else 100)), psn, psn, ev)
     (slow,) = found_in(crafted.pcap())["slow-path"]
     assert slow.ev == LOSSY
-    assert "half of its round trips take longer than 900 us, on the middle path 100 us" in slow.text
+    assert "half of its round trips take longer than 900 us, on the others 100 us" in slow.text
 
 
 def test_congestion_on_one_path() -> None:

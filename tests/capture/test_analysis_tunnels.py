@@ -82,7 +82,7 @@ def test_gaps_of_a_mirror_s_numbers_are_what_the_mirror_lost() -> None:
     numbers[10], numbers[11] = numbers[11], numbers[10]
     records = [record for place, record in enumerate(mirrored(numbers)) if place not in (30, 31, 90)]
     analysis = analysis_of(pcap_of(records))
-    assert analysis.mirrors == [Mirror("ERSPAN II", "192.0.2.1", "192.0.2.2", 0x64, count - 3, 3)]
+    assert analysis.mirrors == [Mirror("ERSPAN II", "192.0.2.1", "192.0.2.2", 0x64, count - 3, 3, 31)]
     found = found_in(pcap_of(records))
     assert (
         found["mirrored"][0].text == f"{count - 3} packets came through a mirror: ERSPAN II from 192.0.2.1, session 100"
@@ -127,4 +127,4 @@ def test_gre_with_sequence_numbers_is_one() -> None:
         head[16:18] = struct.pack("!H", len(head) - 14)
         if number != 20:
             records.append((time, bytes(head)))
-    assert analysis_of(pcap_of(records)).mirrors == [Mirror("GRE", "192.0.2.1", "192.0.2.2", None, 39, 1)]
+    assert analysis_of(pcap_of(records)).mirrors == [Mirror("GRE", "192.0.2.1", "192.0.2.2", None, 39, 1, 21)]

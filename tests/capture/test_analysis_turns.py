@@ -9,7 +9,7 @@ from drawn_captures import drawn
 
 from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.findings import findings
-from mrc.capture.analysis.path_findings import came_short
+from mrc.capture.analysis.turns import came_short
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ from mrc.capture.analysis.unknown import (
     forget_pace,
     forget_place,
     forget_round_trips,
+    forget_spurious,
     forget_times,
     forget_transmissions,
     unknowable,
@@ -67,10 +68,10 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if len(trimmed):
         requests = requests[~requests["trimmed"]]
     requests, answers = placed(requests, answers, flow.copies, flow.mrc)
-    apart = flow.copies.there
+    apart, offset = flow.copies.there, flow.copies.clock_offset
     of_two = flow.copies.of_two_places and apart is not None
     # How far apart they are by the clocks shows nothing of what passed one place before the file begins.
-    way_ns = apart.usual - (flow.copies.clock_offset_ns or 0) if apart is not None else 0
+    way_ns = apart.usual - (offset.ns if offset is not None else 0) if apart is not None else 0
     mixed_up = not flow.mrc and of_two and not is_in_order(requests, answers, way_ns)
     ahead_ns = _answers_ahead(requests, answers)
     if ahead_ns:
@@ -103,7 +104,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         unknowable=unknowable(flow, point, len(requests), len(answers)),
         copies_left_out=flow.copies.copies,
         duplicates=flow.copies.duplicates,
-        clock_offset_ns=flow.copies.clock_offset_ns,
+        clock_offset_ns=None if offset is None else offset.ns,
+        clock_offset_least_ns=None if offset is None or flow.copies.drift is not None else offset.least,
+        clock_offset_most_ns=None if offset is None or flow.copies.drift is not None else offset.most,
         clock_drift_ns=None if flow.copies.drift is None else flow.copies.drift.ns,
         bad_icrc_packets=len(bad),
     )
@@ -121,7 +124,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     mixed_up |= not flow.mrc and of_two and (bool(unsure) or flow.torn)
     # Nor are two that stand there and are one that the network doubled, as it did others.
     mixed_up |= not flow.mrc and flow.torn and flow.copies.duplicates > 0
-    if not flow.mrc and of_two and apart is not None and not apart.far and flow.copies.clock_offset_ns is not None:
+    if not flow.mrc and of_two and apart is not None and not apart.far and offset is not None:
         # Nor, by two clocks and where no hop limit tells the places apart, of one or of two that were sent.
         mixed_up |= bool(known.again.any())
         if mixed_up:
@@ -140,12 +143,13 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if mixed_up or flow.copies.is_unclear or (drifts and not flow.mrc) or (overtaken and point.side != SENDER):
         forget_transmissions(figures)
     elif overtaken:
-        figures.spurious_retransmissions = None
+        forget_spurious(figures)
         if figures.not_captured:
             # What is sent again may stand alone.
             figures.retransmissions = None
     elif not flow.mrc and point.side == RECEIVER and figures.not_captured:
-        figures.retransmissions = figures.spurious_retransmissions = None
+        forget_spurious(figures)
+        figures.retransmissions = None
     elif not flow.mrc and point.side in (SENDER, BOTH) and figures.lost and not is_in_order(requests, answers, 0):
         figures.lost_unsure = figures.lost
         figures.lost = figures.loss_share = None

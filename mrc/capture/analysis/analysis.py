@@ -53,6 +53,7 @@ class Analysis:
     duration_ns: int
     digits: int
     without_time: int
+    first_without_time: int | None
     clock_steps: list[Step]
     clock_unsure: list[Pause]
     has_coarse_times: bool
@@ -127,6 +128,7 @@ class Collector:
             self._last_ns - self._first_ns,
             MILLISECONDS if self._clock.is_coarse else self._digits,
             self._clock.missing,
+            self._clock.first_missing,
             sorted([*self._clock.steps, *forward.steps]),
             unsure,
             self._clock.is_coarse,

@@ -41,7 +41,8 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
     yield from _begun_in_the_middle(analysis)
     if analysis.without_time:
         text = f"{plural(analysis.without_time, 'packet')} without a time: figures with times mean little"
-        yield Finding(WARNING, "no-times", text, weight=analysis.without_time)
+        first = analysis.first_without_time
+        yield Finding(WARNING, "no-times", text, packet=first, weight=analysis.without_time)
     for step in analysis.clock_steps:
         by, way = duration_text(abs(step.ns) / 1e9), "back" if step.ns > 0 else "forward"
         text = f"the clock was set {way} by {by}: times from there on are taken as if it had not been"
@@ -83,7 +84,7 @@ def _mirrors(analysis: Analysis) -> Iterator[Finding]:
                 f"the mirror lost {share_of(each.lost, each.packets + each.lost)} ({each.kind} from {each.source}"
                 f"{session}): its sequence numbers have gaps. The fabric did not lose these"
             )
-            yield Finding(WARNING, "mirror-lost", text, weight=each.lost)
+            yield Finding(WARNING, "mirror-lost", text, packet=each.first_gap_packet, weight=each.lost)
 
 
 def _begun_in_the_middle(analysis: Analysis) -> Iterator[Finding]:

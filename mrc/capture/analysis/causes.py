@@ -16,6 +16,9 @@ _SYMPTOMS = {
     "dead-path": ("lossy-path", "path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
     "lossy-path": ("path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
     "congestion": ("slow-path",),
+    "slow-plane": ("spurious-retransmissions", "path-out"),
+    "slow-switch": ("spurious-retransmissions", "path-out"),
+    "slow-path": ("spurious-retransmissions", "path-out"),
     "reported-lossy-path": ("reported-path-out",),
 }
 # And what it explains on its QP, whichever path.

@@ -67,6 +67,7 @@ class Clock:
         self.start_ns: int | None = None
         self._last = self._tick = self._in_tick = self._shift = 0
         self.missing = self._packets = self._coarse = 0
+        self.first_missing: int | None = None
         self.steps: list[Step] = []
         self._latest: int | None = None
         self._pauses: list[Pause] = []
@@ -86,6 +87,7 @@ class Clock:
         time = np.clip(time, -(1 << 60), 1 << 60)
         if not there.all():
             self.missing += int((~there).sum())
+            self.first_missing = self.first_missing or int(numbers[there.argmin()])
             latest = np.maximum.accumulate(np.where(there, np.arange(len(time)), -1))
             time = np.where(latest >= 0, time[np.maximum(latest, 0)], self._last - self._shift)
         if not len(time):

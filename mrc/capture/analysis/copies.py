@@ -15,8 +15,9 @@ import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.drift import without_drift
-from mrc.capture.analysis.flows import Copies, Flow, Pair, Reached
+from mrc.capture.analysis.flows import ClockOffset, Copies, Flow, Pair, Reached
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
+from mrc.capture.analysis.one_way import Later, compared
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
 from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, NAK, PROBE_ROW, REQUEST_ROW, Rows
 from mrc.capture.analysis.sightings import MOST, Once, Sightings
@@ -96,7 +97,8 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     unclear |= alone
     far = _apart(requests_once, answers_once, near)
     reached = _reached(requests_once, far[0].far) if flow.mrc and far[0] is not None and far[0].far else None
-    flow.copies = Copies(copies, duplicates, near.clock_offset_ns, *far, unclear, drift, reached)
+    later = _later(requests_once, far[0].far) if flow.mrc and far[0] is not None and far[0].far else {}
+    flow.copies = Copies(copies, duplicates, near.clock_offset, *far, unclear, drift, reached, later)
     return window if copies else None
 
 
@@ -196,6 +198,12 @@ def _apart(there: Once, back: Once, near: _Nearest) -> tuple[Apart | None, Apart
     )
 
 
+def _later(once: Once, far: frozenset[int]) -> dict[int, Later]:
+    """By EV, how much later its packets come to the place further on than those of the quicker paths."""
+    there = np.isin(once.hop, list(far))
+    return compared(once.ev[there], once.gap[there], once.time[there])
+
+
 def _reached(once: Once, far: frozenset[int]) -> Reached:
     """When the place further on, of these hop limits, saw each request."""
     rows = once.rows
@@ -256,7 +264,7 @@ class _Nearest(NamedTuple):
 
     last_of_requests: bool = False
     last_of_answers: bool = True
-    clock_offset_ns: int | None = None
+    clock_offset: ClockOffset | None = None
     far_hops: tuple[set[int], set[int]] | None = None
 
 
@@ -270,9 +278,9 @@ def _nearest(there: Sightings, sent: I64, back: Sightings, sent_back: I64) -> _N
         return _Nearest()
     ahead, ahead_back = _signed_gaps(there, seen, True), _signed_gaps(back, seen_back, False)
     if ahead is not None and ahead_back is not None:
-        offset = int(np.median(ahead[0]) - np.median(ahead_back[0])) // 2
+        offset = ClockOffset.of(-ahead_back[0], ahead[0])
         apart = np.median(ahead[0]) < 0 or np.median(ahead_back[0]) < 0
-        return _Nearest(clock_offset_ns=offset if apart else None, far_hops=(ahead[1], ahead_back[1]))
+        return _Nearest(clock_offset=offset if apart else None, far_hops=(ahead[1], ahead_back[1]))
     answers, second = back.rows, there.rows[seen.last]
     triggers, first = np.unique(answers["trigger"], return_index=True)
     at = np.minimum(np.searchsorted(triggers, second["seq"]), len(triggers) - 1)
@@ -281,14 +289,14 @@ def _nearest(there: Sightings, sent: I64, back: Sightings, sent_back: I64) -> _N
     early = answers["time"][first[at]][of_these] < second["time"][of_these] - LEAST_TOLERANCE_NS
     if not len(early) or early.mean() <= MOST:
         return _Nearest()
-    gap = float(np.median(second["time"] - there.rows["time"][seen.first]))
-    gap_back = float(np.median(answers["time"][seen_back.last] - answers["time"][seen_back.first]))
-    at_sender = gap >= gap_back
-    offset = int(gap + gap_back) // 2
-    if offset < LEAST_TOLERANCE_NS:
+    gap = second["time"] - there.rows["time"][seen.first]
+    gap_back = answers["time"][seen_back.last] - answers["time"][seen_back.first]
+    at_sender = bool(np.median(gap) >= np.median(gap_back))
+    offset = ClockOffset.of(gap_back, gap) if at_sender else ClockOffset.of(-gap_back, -gap)
+    if abs(offset.ns) < LEAST_TOLERANCE_NS:
         # One place that has everything twice.
         return _Nearest()
-    return _Nearest(not at_sender, not at_sender, offset if at_sender else -offset)
+    return _Nearest(not at_sender, not at_sender, offset)
 
 
 class _Ends(NamedTuple):

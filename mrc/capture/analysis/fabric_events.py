@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from mrc.capture.analysis.advice import advised
 from mrc.capture.analysis.finding import WARNING, Finding
 from mrc.errors import CallerError
 from mrc.fabric.events import FabricEvent, parse_events
@@ -66,7 +67,7 @@ class FabricEvents:
             text += f"they lie from {min(times) / 1e9:,.3f} s to {max(times) / 1e9:,.3f} s after the beginning"
         else:
             return []
-        return [Finding(WARNING, "fabric-events-elsewhere", text)]
+        return advised([Finding(WARNING, "fabric-events-elsewhere", text)])
 
 
 def read_fabric_events(stream: BinaryIO, name: str) -> tuple[list[FabricEvent], int]:

@@ -19,7 +19,7 @@ FATES = ("arrived", "lost", "trimmed", "refused", "spurious", "pending", "resent
 # How a loss came to light, as far as the capture shows.
 BY_HOLE, BY_NACK, BY_TIMER = range(3)
 
-_TRIMS = (0x01, 0x02)
+TRIMS = (0x01, 0x02)
 # A transmission acknowledged sooner than this share of the shortest round trip is not the one that arrived. Its own
 # round trip would be no better measure: SACKs of one turn of the responder come back far apart.
 _SOONEST = 0.75
@@ -68,6 +68,21 @@ class Fates:
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
         return which
+
+    @property
+    def resent(self) -> Bools:
+        """Which transmissions are followed by another of their PSN: by the path that they took, and not that of the
+        retransmission."""
+        found = np.zeros(len(self.first), np.bool_)
+        found[:-1] = ~self.first[1:]
+        return found
+
+    @property
+    def resent_in_vain(self) -> Bools:
+        """Which of these are followed by a spurious one."""
+        found = self.resent
+        found[:-1] &= self.fate[1:] == SPURIOUS
+        return found
 
     @property
     def delivered_at(self) -> I64:
@@ -283,7 +298,7 @@ def _why(
     found[lost & (known.hole_at[group] <= noticed)] = BY_HOLE
     for at, code in refused:
         if fate[at] in (LOST, PENDING):
-            fate[at] = TRIMMED if code in _TRIMS else REFUSED
+            fate[at] = TRIMMED if code in TRIMS else REFUSED
             found[at] = BY_NACK
 
 

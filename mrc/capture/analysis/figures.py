@@ -75,9 +75,12 @@ class PathFigures:
     """One path of one direction. `ev` is the EV (the UDP source port of RC), `route` its uSIDs as captured.
 
     `packets` are data packets put on it, retransmissions too; `bytes` of them on the wire, `payload_bytes` of
-    payload. `lost`, `trimmed`, `refused` of them did not arrive; `lost` and `loss_share` are None at the receiver's
-    side, where what is lost is not seen. `marks` are SACKs with m = 1 or 2, `ce_packets` passed here marked.
+    payload. `resent` of them were sent again, on whichever path, `resent_in_vain` although they had arrived. `lost`,
+    `trimmed`, `refused` of them did not arrive; `lost` and `loss_share` are None at the receiver's side, where what
+    is lost is not seen. `marks` are SACKs with m = 1 or 2, `ce_packets` passed here marked.
     `state` is the last inferred; `out_ns` the time in ASSUMED_BAD, `outs` how often it went there.
+    `one_way_later_ns`: how much later than those of the quicker paths its packets come from one place of capture to the
+    other, the median; the middle half of them lies within `one_way_spread_ns`. None unless two places saw them.
     """
 
     ev: int
@@ -86,17 +89,21 @@ class PathFigures:
     packets: int = 0
     bytes: int = 0
     payload_bytes: int = 0
-    retransmissions: int | None = 0
+    resent: int | None = 0
+    resent_in_vain: int | None = 0
     lost: int | None = None
     loss_share: float | None = None
     trimmed: int = 0
     refused: int = 0
-    spurious_retransmissions: int | None = 0
     bad_icrc_packets: int = 0
+    first_bad_icrc_packet: int | None = None
     marks: int = 0
     ce_packets: int = 0
     nacks: dict[str, int] = field(default_factory=dict)
     rtt: Times = field(default_factory=lambda: Times(0))
+    one_way_later_ns: int | None = None
+    one_way_spread_ns: int | None = None
+    is_slower: bool = False
     probes: int = 0
     probes_answered: int = 0
     probe_rtt: Times = field(default_factory=lambda: Times(0))
@@ -171,6 +178,8 @@ class DirectionFigures:
     duplicates: int = 0
     copies_left_out: int = 0
     clock_offset_ns: int | None = None
+    clock_offset_least_ns: int | None = None
+    clock_offset_most_ns: int | None = None
     clock_drift_ns: int | None = None
     answers_ahead_ns: int | None = None
     unacknowledged: int = 0

@@ -19,7 +19,8 @@ class Finding:
     """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's, `evs`
     those of a plane or a switch; `packet` is the first to look at, `time_ns` its time since the capture's first;
     `weight` orders findings of one severity; `links` are those that losses may lie on, `a>b` as packets travel.
-    `cause` is the place, in the list of findings, of the one that this follows from."""
+    `cause` is the place, in the list of findings, of the one that this follows from. `place` says where it happened,
+    seen from the place of the capture, `look_next` what to look at then."""
 
     severity: str
     kind: str
@@ -32,6 +33,8 @@ class Finding:
     cause: int | None = None
     evs: tuple[int, ...] = ()
     links: tuple[str, ...] = ()
+    place: str = ""
+    look_next: str = ""
 
 
 # Where no round trip was seen.

@@ -3,29 +3,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from mrc.capture.analysis import path_findings
 from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.advice import advised
 from mrc.capture.analysis.analysis import CUT_SHORT, Analysis
 from mrc.capture.analysis.capture_findings import of_capture
 from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.fates import PENDING
+from mrc.capture.analysis.fates import PENDING, SPURIOUS
+from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.finding import (
     ERROR,
     INFO,
     WARNING,
     Finding,
     at_packet,
+    path_name,
     patience_ns,
 )
 from mrc.capture.analysis.links import with_links
-from mrc.capture.analysis.path_findings import came_short, places
+from mrc.capture.analysis.parts import where
+from mrc.capture.analysis.path_findings import stands_out
+from mrc.capture.analysis.place_findings import at_the_place
 from mrc.capture.analysis.records import NACK, NAK
+from mrc.capture.analysis.slow_paths import slow_paths
 from mrc.report.units import duration_text, percent_text, plural
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 from mrc.wire.psn import PSN_MASK
@@ -36,9 +41,9 @@ _LEAST_PACKETS = 100
 # Pauses this long are named, and shorter ones that together took this share of the time.
 _STALL_NS, _STALLED_SHARE = 50_000_000, 0.1
 _OF_ABSENCE = ("no-answers", "not-captured", "never-acknowledged", "unanswered-probes", "nothing-to-analyze")
-# So many PSNs of which the capture has retransmissions only are not all packets that it lacks.
-_FEWEST_ALONE = 5
 _UNEXPECTED_EVENT, _PSN_SEQUENCE_ERROR = 0x19, 0x60
+# The upper bits of an AETH's syndrome (ibta).
+_RNR = 1
 
 
 def findings(analysis: Analysis) -> list[Finding]:
@@ -50,7 +55,7 @@ def findings(analysis: Analysis) -> list[Finding]:
     if CUT_SHORT in analysis.malformed:
         # What seems to be missing is what was cut.
         found = [each for each in found if each.kind not in _OF_ABSENCE]
-    return in_order(with_links(found, analysis.directions))
+    return in_order(advised(with_links(found, analysis.directions), analysis.directions))
 
 
 # ------------------------------------------------------------------ errors
@@ -131,94 +136,28 @@ def _spurious(direction: Direction) -> Iterator[Finding]:
         return
     if count >= 5 and count > 0.1 * all_of_them:
         of = f"{plural(all_of_them, 'retransmission')} ({percent_text(count / all_of_them)})"
-        text = f"{count} of {of} were spurious: the packet had arrived"
-        yield Finding(WARNING, "spurious-retransmissions", text, figures.name, weight=count)
-
-
-def _gaps(direction: Direction) -> Iterator[Finding]:
-    figures = direction.figures
-    if figures.not_captured and figures.capture_point != "middle":
-        text = (
-            f"{plural(figures.not_captured, 'PSN')} acknowledged that the capture never saw: "
-            f"{'it or the mirror' if figures.mirrored else 'it'} dropped packets, "
-            "or does not see every plane; figures are too low by as much"
+        path, went = _in_vain(direction)
+        text = f"{count} of {of} were spurious: the packet had arrived{went}"
+        spurious = direction.fates.requests[direction.fates.are(SPURIOUS)]
+        first = spurious[spurious["time"].argmin()]
+        yield at_packet(
+            WARNING, "spurious-retransmissions", text, figures, first["number"], first["time"], path, weight=count
         )
-        yield Finding(WARNING, "not-captured", text, figures.name, weight=figures.not_captured)
-    if figures.missing_before_capture:
-        count = plural(figures.missing_before_capture, "packet")
-        text = f"{count} came as a retransmission only: the first was lost before this point"
-        short: dict[int, int] = {}
-        if figures.transport == "mrc" and len(figures.paths) > 1:
-            short = came_short(figures.paths, figures.missing_before_capture)
-        if short:
-            text += f"; {places(figures.paths, short)}, if paths are taken in turn: fewer packets came there"
-        ev = next(iter(short)) if len(short) == 1 else None
-        weight = figures.missing_before_capture
-        yield Finding(WARNING, "loss-before-capture", text, figures.name, ev, weight=weight)
-    yield from _losses_uncounted(direction)
-    behind = direction.fates.requests["ev"][direction.lost].tolist()
-    if figures.capture_point == "receiver" and behind:
-        count = plural(len(behind), "packet")
-        of_paths = places(figures.paths, Counter(behind)) if figures.transport == "mrc" else "go-back-N"
-        text = f"{count} passed this point and did not arrive, {of_paths}: the responder reports them missing"
-        yield Finding(WARNING, "loss-behind-capture", text, figures.name, weight=len(behind))
-    if figures.copies_left_out:
-        text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
-        yield Finding(INFO, "copies", text, figures.name)
-    if figures.clock_offset_ns is not None:
-        apart = duration_text(abs(figures.clock_offset_ns) / 1e9)
-        side = "ahead of" if figures.clock_offset_ns > 0 else "behind"
-        text = (
-            f"the clock of the place near the responder is about {apart} {side} the other: "
-            "times are those of the requestor's side"
-        )
-        yield Finding(INFO, "clocks-apart", text, figures.name)
-    if figures.clock_drift_ns is not None:
-        by = duration_text(abs(figures.clock_drift_ns) / 1e9)
-        gains = "gains" if figures.clock_drift_ns > 0 else "loses"
-        text = f"two clocks: that of the place near the responder {gains} {by} on the other while the flow goes on"
-        yield Finding(INFO, "clocks-drift", text, figures.name)
-    if figures.answers_ahead_ns is not None:
-        apart = duration_text(figures.answers_ahead_ns / 1e9)
-        text = (
-            f"answers stand up to {apart} before what they answer: two clocks, at least so far apart; "
-            "round trips are not known"
-        )
-        yield Finding(WARNING, "clocks-apart", text, figures.name)
-    if figures.duplicates:
-        text = f"{plural(figures.duplicates, 'packet')} doubled by the network"
-        yield Finding(INFO, "duplicates", text, figures.name, weight=figures.duplicates)
 
 
-def _losses_uncounted(direction: Direction) -> Iterator[Finding]:
-    """That packets were lost, where the capture does not show how many."""
-    figures, known = direction.figures, direction.fates
-    if figures.lost or figures.missing_before_capture or figures.lost_behind_capture:
-        return
-    naks = direction.answers["kind"] == NAK
-    naks &= direction.answers["code"] == _PSN_SEQUENCE_ERROR
-    if figures.transport == "rc" and naks.any():
-        first = direction.answers[naks][0]
-        count = plural(int(naks.sum()), "NAK")
-        if known.reorders:
-            text = f"packets came out of order, which RC takes for losses: {count} of a sequence error"
-            yield at_packet(
-                WARNING, "out-of-order", text, figures, first["number"], first["time"], weight=int(naks.sum())
-            )
-            return
-        lost = "packets were lost" if known.in_order else "packets were lost or came late"
-        text = f"{lost}: {count} of a sequence error; this capture does not show how many packets"
-        yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=int(naks.sum()))
-    elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:
-        # What a NACK names was trimmed or refused, and came here so.
-        named = direction.answers["trigger"][direction.answers["kind"] == NACK]
-        alone = int((known.first & known.again & ~np.isin(known.requests["seq"], named)).sum())
-        if alone >= _FEWEST_ALONE and alone > 2 * (figures.spurious_retransmissions or 0):
-            text = (
-                f"packets were lost before this point: {alone} came as a retransmission only; "
-                "the capture itself lacks some of the first transmissions"
-            )
-            yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=alone)
+def _in_vain(direction: Direction) -> tuple[PathFigures | None, str]:
+    """The path whose packets were sent again in vain more than chance explains, and in words which they all had
+    taken."""
+    paths = [path for path in direction.figures.paths if path.packets]
+    counts = {path.ev: path.resent_in_vain or 0 for path in paths}
+    if direction.figures.transport != "mrc" or len(paths) < 2 or not any(counts.values()):
+        return None, ""
+    most = max(paths, key=lambda path: counts[path.ev])
+    here, everywhere, sent = counts[most.ev], sum(counts.values()), sum(path.packets for path in paths)
+    if stands_out(here, most.packets, everywhere - here, sent - most.packets, len(paths)):
+        which = "all" if here == everywhere else str(here)
+        return most, f"; {which} of these packets had gone on path {path_name(most)}"
+    return None, f"; these packets had gone {where(paths, counts, path_name(most))}"
 
 
 def _pauses(direction: Direction) -> Iterator[Finding]:
@@ -274,7 +213,9 @@ def _reliable_connection(direction: Direction) -> Iterator[Finding]:
     not_ready = sum(count for name, count in figures.naks.items() if name.startswith("RNR"))
     if not_ready:
         text = f"{plural(not_ready, 'RNR NAK')}: the responder had no receive posted"
-        yield Finding(WARNING, "receiver-not-ready", text, figures.name, weight=not_ready)
+        naks = direction.answers[direction.answers["kind"] == NAK]
+        first = naks[naks["code"] >> 5 == _RNR][0]
+        yield at_packet(WARNING, "receiver-not-ready", text, figures, first["number"], first["time"], weight=not_ready)
     if figures.congestion_notifications:
         text = f"{plural(figures.congestion_notifications, 'congestion notification')} sent to the requestor"
         yield Finding(INFO, "congestion-notifications", text, figures.name)
@@ -289,11 +230,11 @@ _RULES: tuple[Callable[[Direction], Iterator[Finding]], ...] = (
     path_findings.paths_out,
     path_findings.corrupting_paths,
     path_findings.congested_paths,
-    path_findings.slow_paths,
+    slow_paths,
     path_findings.silent_probes,
     path_findings.plane_imbalance,
     _spurious,
-    _gaps,
+    at_the_place,
     _pauses,
     _reliable_connection,
 )

@@ -9,7 +9,7 @@ mirrored addresses. The first packets of an address pair and QPN (a leg) decide;
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
 from mrc.capture.analysis.drift import Drift
+from mrc.capture.analysis.one_way import Later
 from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, Fields, Rows
 from mrc.capture.columns import Columns
 from mrc.capture.frames import I64, Bools, rows_at
@@ -44,9 +45,11 @@ class Leg(NamedTuple):
 
 
 class PathSeen(NamedTuple):
-    """How a path looks in the first packet on it: uSIDs or addresses in words, and which address pair."""
+    """How a path looks in the first packet on it that has most of its way before it: uSIDs or addresses in words, how
+    many uSIDs are left there, and which address pair."""
 
     text: str
+    left: int
     pair: int
 
 
@@ -67,23 +70,43 @@ class Reached(NamedTuple):
         return found
 
 
+class ClockOffset(NamedTuple):
+    """How far the clock of the place near the responder is ahead of the other, in nanoseconds: at `least` and at `most`,
+    for no packet comes before it was sent; `ns` if the quickest packets take as long there as back. Without the two
+    bounds, which packets at two clocks that drift contradict, `ns` is that of the packets in the middle."""
+
+    ns: int
+    least: int | None = None
+    most: int | None = None
+
+    @classmethod
+    def of(cls, above: I64, below: I64) -> ClockOffset:
+        """Of answers and of requests how much later the far place's clock saw each than the near one's: the offset is
+        `above` the first and `below` the second, by as long as each was on its way."""
+        least, most = int(above.max()), int(below.min())
+        if least > most:
+            return cls(int(np.median(above) + np.median(below)) // 2)
+        return cls((least + most) // 2, least, most)
+
+
 @dataclass(frozen=True, slots=True)
 class Copies:
     """What `mrc.capture.analysis.copies` took out of a flow: `copies` are second sightings by the capture,
-    `duplicates` those that only a few of its requests have. `clock_offset_ns`: how far the clock of the place near the
-    responder is ahead of the other; None where one-way times do not show that it is. `there` and `back`: how much later
+    `duplicates` those that only a few of its requests have. `clock_offset`: None where one-way times do not show
+    that the clock of the place near the responder is off. `there` and `back`: how much later
     the far place saw requests, and how much earlier answers, than the near one."""
 
     copies: int = 0
     duplicates: int = 0
-    clock_offset_ns: int | None = None
+    clock_offset: ClockOffset | None = None
     there: Apart | None = None
     back: Apart | None = None
     # Answers and requests are there more often than the distances found explain, or one place alone has some twice.
     is_unclear: bool = False
     drift: Drift | None = None
-    # Of MRC, where hop limits tell two places apart.
+    # Of MRC, where hop limits tell two places apart; `later` by EV.
     reached: Reached | None = None
+    later: dict[int, Later] = field(default_factory=dict)
 
     @property
     def of_two_places(self) -> bool:
@@ -242,12 +265,16 @@ class Flows:
         return named or asked
 
     def _name_paths(self, flow: Flow, made: Rows, rows: I64, fields: Fields) -> None:
-        evs, first = np.unique(made["ev"], return_index=True)
-        for ev, at in zip(evs.tolist(), first.tolist(), strict=True):
-            if ev not in flow.paths and len(flow.paths) < _MOST_PATHS:
+        left = made["hop"] >> 8
+        # Where a run has sightings of several places, the whole route is that of the one nearest to the requestor.
+        order = np.argsort(-left, kind="stable") if (left != left[0]).any() else np.arange(len(made))
+        evs, first = np.unique(made["ev"][order], return_index=True)
+        for ev, at in zip(evs.tolist(), order[first].tolist(), strict=True):
+            seen = flow.paths.get(ev)
+            if seen.left < left[at] if seen is not None else len(flow.paths) < _MOST_PATHS:
                 walked = fields.columns.walked(int(rows[at]))
                 text = Summary(fields.columns.profile).ends(walked)[2] if flow.mrc else f"UDP source port {ev}"
-                flow.paths[ev] = PathSeen(text, int(made["pair"][at]))
+                flow.paths[ev] = PathSeen(text, int(left[at]), int(made["pair"][at]))
 
     def finish(self) -> None:
         """Join answers to requests that came to be known later, and give probes and congestion notifications, which

@@ -29,8 +29,9 @@ _FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """`packets` in the file; `lost` by the sequence numbers, None where there are none, or none that count. `session`
-    is None but for ERSPAN with a header of its own."""
+    """`packets` in the file; `lost` by the sequence numbers, None where there are none, or none that count;
+    `first_gap_packet` is the packet behind the first gap, by its number in the file. `session` is None but for ERSPAN
+    with a header of its own."""
 
     kind: str
     source: str
@@ -38,6 +39,7 @@ class Mirror:
     session: int | None
     packets: int
     lost: int | None
+    first_gap_packet: int | None
 
 
 class _Key(NamedTuple):
@@ -54,6 +56,7 @@ class Mirrors:
     packets: int = 0
     _counts: dict[_Key, int] = field(default_factory=dict)
     _numbers: dict[_Key, list[I64]] = field(default_factory=dict)
+    _packets: dict[_Key, list[I64]] = field(default_factory=dict)
 
     def add(self, columns: Columns) -> None:
         rows, at = columns.offsets("gre", 0)
@@ -75,9 +78,18 @@ class Mirrors:
             length = 4 if name == "ipv4" else 16
             of_stack = (columns.stack[rows] == stack) & (kinds > 0)
             ends = rows_at(frames.data, frames.start[rows] + ip + (12 if length == 4 else 8), 2 * length)
-            self._take(of_stack, kinds, ends, session, number, numbered)
+            self._take(of_stack, kinds, ends, session, number, numbered, columns.first + rows)
 
-    def _take(self, these: Bools, kinds: I64, ends: np.ndarray, session: I64, number: I64, numbered: Bools) -> None:
+    def _take(
+        self,
+        these: Bools,
+        kinds: I64,
+        ends: np.ndarray,
+        session: I64,
+        number: I64,
+        numbered: Bools,
+        packets: I64,
+    ) -> None:
         """The packets of one stack, by mirror."""
         length = ends.shape[1] // 2
         for kind in np.unique(kinds[these]).tolist():
@@ -90,6 +102,7 @@ class Mirrors:
                     self.packets += int(rows.sum())
                     self._counts[key] = self._counts.get(key, 0) + int(rows.sum())
                     self._numbers.setdefault(key, []).append(number[rows & numbered])
+                    self._packets.setdefault(key, []).append(packets[rows & numbered])
 
     def finish(self) -> list[Mirror]:
         return [
@@ -99,7 +112,7 @@ class Mirrors:
                 _text(key.destination),
                 key.session,
                 count,
-                _gaps(np.concatenate(self._numbers[key])),
+                *_gaps(np.concatenate(self._numbers[key]), np.concatenate(self._packets[key])),
             )
             for key, count in self._counts.items()
         ]
@@ -124,13 +137,15 @@ def _text(address: bytes) -> str:
     return ipv4_text(address) if len(address) == 4 else ipv6_text(address)
 
 
-def _gaps(numbers: I64) -> int | None:
-    """How many sequence numbers of 32 bits are missing between those that are there, in whatever order they came."""
+def _gaps(numbers: I64, packets: I64) -> tuple[int | None, int | None]:
+    """How many sequence numbers of 32 bits are missing between those that are there, in whatever order they came, and
+    which of these packets is behind the first gap."""
     if len(numbers) < _FEWEST:
-        return None
+        return None, None
     steps = (np.diff(numbers) + (1 << 31)) % (1 << 32) - (1 << 31)
     steps[np.abs(steps) > _SAME_MIRROR] = 1
-    unwrapped = np.unique(np.concatenate([[0], np.cumsum(steps)]))
+    unwrapped, at = np.unique(np.concatenate([[0], np.cumsum(steps)]), return_index=True)
     if len(unwrapped) < _FEWEST:
-        return None
-    return int(unwrapped[-1] - unwrapped[0]) + 1 - len(unwrapped)
+        return None, None
+    gaps = np.flatnonzero(np.diff(unwrapped) > 1)
+    return int(unwrapped[-1] - unwrapped[0]) + 1 - len(unwrapped), int(packets[at[gaps[0] + 1]]) if len(gaps) else None

@@ -49,6 +49,11 @@ def smallest(paths: list[PathFigures], lost: dict[int, int]) -> Part | None:
     return next((part for part in parts(paths) if hit and hit <= part.evs), None)
 
 
+def exactly(paths: list[PathFigures], evs: set[int]) -> Part | None:
+    """The switch or plane of which these are all the paths."""
+    return next((part for part in parts(paths) if part.evs == evs), None)
+
+
 def where(paths: list[PathFigures], lost: dict[int, int], named: str) -> str:
     """In words: on which paths these packets were lost. `named` is the path when it is just one."""
     hit, used = [ev for ev, count in lost.items() if count], [path for path in paths if path.packets]

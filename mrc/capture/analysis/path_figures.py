@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.capture_point import RECEIVER
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.fates import ARRIVED, PENDING, REFUSED, SPURIOUS, TRIMMED
+from mrc.capture.analysis.fates import ARRIVED, PENDING, REFUSED, TRIMMED
 from mrc.capture.analysis.figures import PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow
 from mrc.capture.analysis.path_states import GOOD
@@ -29,6 +29,8 @@ from mrc.wire.names import NACK_REASONS
 CHANGES_KEPT = 1000
 # So many packets with a wrong ICRC that name one EV are on it.
 _BELIEVED = 3
+# A path is slower by this share of the shortest round trip, or it does not matter.
+_MATTERS = 0.1
 _PLANE = re.compile(r"p(\d+)")
 
 
@@ -61,7 +63,7 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
     marks = answers[(answers["kind"] == SACK) & (answers["mark"] > 0)]
     refusals = answers[answers["kind"] == NACK]
     trips, trip_ev = known.round_trips, requests["ev"][known.round_trips.transmission]
-    again = known.again
+    resent, in_vain = known.resent, known.resent_in_vain
     by_ev = _Split(requests["ev"])
     trips_by_ev, marks_by_ev = _Split(trip_ev), _Split(marks["entropy"])
     refusals_by_ev, probes_by_ev = _Split(refusals["entropy"]), _Split(probes.probes["ev"])
@@ -76,17 +78,23 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
         path = PathFigures(ev, seen.text if seen else "", direction.planes.get(ev))
         path.packets, path.bytes = len(rows), int(rows["length"].sum())
         path.payload_bytes, path.ce_packets = int(rows["payload"].sum()), int(rows["ce"].sum())
-        path.retransmissions = int(again[by_ev[ev]].sum())
+        path.resent, path.resent_in_vain = int(resent[by_ev[ev]].sum()), int(in_vain[by_ev[ev]].sum())
         path.trimmed = int((fate == TRIMMED).sum()) + len(trimmed_by_ev[ev])
-        path.refused, path.spurious_retransmissions = int((fate == REFUSED).sum()), int((fate == SPURIOUS).sum())
+        path.refused = int((fate == REFUSED).sum())
         if not at_receiver and direction.figures.lost is not None:
             lost = rows[direction.lost[by_ev[ev]]]
             path.lost, path.loss_share = len(lost), len(lost) / len(rows) if len(rows) else None
             path.first_lost_packet = int(lost["number"][lost["time"].argmin()]) if len(lost) else None
         path.bad_icrc_packets, path.marks = len(bad_by_ev[ev]), len(marks_by_ev[ev])
+        path.first_bad_icrc_packet = int(bad["number"][bad_by_ev[ev]].min()) if path.bad_icrc_packets else None
         path.nacks = named(NACK_REASONS, refusals["code"][refusals_by_ev[ev]], "reason")
         path.rtt = Times.of(trips.ns[trips_by_ev[ev]])
         answered = probes.answered_at[probes_by_ev[ev]]
+        later = flow.copies.later.get(ev)
+        if later is not None:
+            path.one_way_later_ns, path.one_way_spread_ns = later.later, later.spread
+            matters = later.later >= _MATTERS * (direction.figures.rtt.min_ns or 0)
+            path.is_slower = later.is_slower and matters
         path.probes, path.probes_answered = len(answered), int((answered < NEVER).sum())
         sent = probes.probes["time"][probes_by_ev[ev]]
         path.probe_rtt = Times.of((answered - sent)[answered < NEVER])

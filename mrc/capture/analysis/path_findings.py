@@ -11,7 +11,7 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.fates import LOST
+from mrc.capture.analysis.fates import LOST, TRIMS
 from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.finding import (
     ERROR,
@@ -27,6 +27,7 @@ from mrc.capture.analysis.finding import (
 )
 from mrc.capture.analysis.parts import Part, smallest, where
 from mrc.capture.analysis.path_states import USED_AGAIN
+from mrc.capture.analysis.records import NACK
 from mrc.capture.frames import I64
 from mrc.report.units import duration_text, percent_text, plural
 
@@ -39,11 +40,8 @@ CHANCE_WORDS = (
 # A path is dead when so many in a row were lost on it to the end, and nothing came through any more.
 _DEAD_AFTER = 5
 _IMBALANCE, _LEAST_PACKETS = 1.25, 100
-_SLOW, _LEAST_SAMPLES = 2.0, 20
 # Paths are used in turn: one that carries less than this share of the middle one was left out.
 _CARRIED_LESS = 0.9
-# By so many at least it has to be, and the others differ by no more than this share.
-_LEAST_SHORT, _ALIKE = 5, 0.05
 
 
 def stands_out(lost: int, packets: int, others_lost: int, others: int, paths: int) -> bool:
@@ -119,19 +117,6 @@ def places(paths: list[PathFigures], lost: dict[int, int]) -> str:
     """In words: on which paths these packets were lost."""
     named = next((path_name(path) for path in paths if lost.get(path.ev)), "")
     return where(paths, lost, named)
-
-
-def came_short(paths: list[PathFigures], missing: int) -> dict[int, int]:
-    """By EV, how many packets fewer a path brought than the others: where paths are taken in turn, so many were lost on
-    it. Empty where the others are not alike, or where this is not about as many as are `missing`."""
-    most = max(path.packets for path in paths)
-    usual = int(np.median([path.packets for path in paths if path.packets > _CARRIED_LESS * most]))
-    short = {path.ev: usual - path.packets for path in paths if path.packets < _CARRIED_LESS * usual}
-    least = min(path.packets for path in paths if path.ev not in short)
-    total = sum(short.values())
-    if total < _LEAST_SHORT or usual - least > max(2, _ALIKE * usual) or abs(total - missing) > max(2, missing // 4):
-        return {}
-    return short
 
 
 def _too_few(paths: list[PathFigures], lost: dict[int, int]) -> str:
@@ -269,7 +254,15 @@ def corrupting_paths(direction: Direction) -> Iterator[Finding]:
         if path.bad_icrc_packets >= _LEAST_LOST and path.bad_icrc_packets > 0.9 * bad and len(paths) > 1:
             of = f"{path.bad_icrc_packets} of {plural(bad, 'data packet')} with a wrong ICRC"
             text = f"{of} came on path {path_name(path)}"
-            yield on_path(WARNING, "corrupting-path", text, direction, path, weight=path.bad_icrc_packets)
+            yield Finding(
+                WARNING,
+                "corrupting-path",
+                text,
+                direction.figures.name,
+                path.ev,
+                path.first_bad_icrc_packet,
+                weight=path.bad_icrc_packets,
+            )
 
 
 def congested_paths(direction: Direction) -> Iterator[Finding]:
@@ -286,22 +279,23 @@ def congested_paths(direction: Direction) -> Iterator[Finding]:
         else f"on {len(hit)} of {plural(len(figures.paths), 'path')}"
     )
     text = f"congestion: {plural(marks, 'SACK')} with an ECN mark, {plural(trims, 'packet')} trimmed, {where}"
-    yield on_path(WARNING if trims else INFO, "congestion", text, direction, most, weight=trims + marks / 100)
+    severity, weight = WARNING if trims else INFO, trims + marks / 100
+    first = _first_congested(direction, most)
+    yield at_packet(severity, "congestion", text, figures, first["number"], first["time"], most, weight)
 
 
-def slow_paths(direction: Direction) -> Iterator[Finding]:
-    figures = direction.figures
-    if figures.capture_point == "receiver":
-        return
-    sampled = [path for path in figures.paths if path.rtt.samples >= _LEAST_SAMPLES]
-    if len(sampled) < 2:
-        return
-    usual = float(np.median([path.rtt.p50_ns or 0 for path in sampled]))
-    for path in sampled:
-        if (path.rtt.p50_ns or 0) > _SLOW * max(usual, 1000):
-            longer = f"half of its round trips take longer than {duration_text((path.rtt.p50_ns or 0) / 1e9)}"
-            text = f"path {path_name(path)} is slow: {longer}, on the middle path {duration_text(usual / 1e9)}"
-            yield on_path(WARNING, "slow-path", text, direction, path, weight=(path.rtt.p50_ns or 0) / max(usual, 1000))
+def _first_congested(direction: Direction, path: PathFigures) -> np.void:
+    """The first packet with a mark, or answer that tells of one or of a trim; the first of the path where what came
+    trimmed is not told of."""
+    requests, answers = direction.requests, direction.answers
+    told = (answers["mark"] > 0) | ((answers["kind"] == NACK) & np.isin(answers["code"], TRIMS))
+    some = [
+        rows for rows in (requests[requests["ce"]], answers[told], requests[requests["ev"] == path.ev]) if len(rows)
+    ]
+    if not some:
+        some = [rows for rows in (requests, answers) if len(rows)]
+    first: np.void = min((rows[0] for rows in some[:2] or some), key=lambda row: int(row["time"]))
+    return first
 
 
 def silent_probes(direction: Direction) -> Iterator[Finding]:
@@ -330,6 +324,7 @@ def plane_imbalance(direction: Direction) -> Iterator[Finding]:
     if most.payload_bytes > _IMBALANCE * max(1, least.payload_bytes):
         shares = ", ".join(f"plane {plane.plane} {percent_text(plane.share)}" for plane in planes)
         text = f"planes are not equally loaded: {shares} of the payload bytes sent"
-        yield Finding(
-            WARNING, "plane-imbalance", text, figures.name, weight=most.payload_bytes / max(1, least.payload_bytes)
-        )
+        evs = [path.ev for path in figures.paths if path.plane == least.plane]
+        first = direction.requests[np.isin(direction.requests["ev"], evs)][0]
+        weight = most.payload_bytes / max(1, least.payload_bytes)
+        yield at_packet(WARNING, "plane-imbalance", text, figures, first["number"], first["time"], weight=weight)

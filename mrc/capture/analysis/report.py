@@ -260,13 +260,15 @@ def _lost(path: PathFigures) -> str | None:
 
 
 def _paths(paths: list[PathFigures], at_receiver: bool) -> Table:
-    headings = ["EV", "route", "plane", "packets", "bytes", "lost", "trims", "resent on it", "marks", "RTT µs", "p99"]
-    headings += ["probes", "out", "out ms", "state"]
+    both = any(path.one_way_later_ns is not None for path in paths)
+    headings = ["EV", "route", "plane", "packets", "bytes", "lost", "trims", "of it resent", "in vain", "marks"]
+    headings += ["RTT µs", "p99", *(["later µs"] if both else []), "probes", "out", "out ms", "state"]
     rows: list[list[Cell]] = []
     for path in paths:
         row: list[Cell] = [f"0x{path.ev:08x}", path.way, path.plane, path.packets, size_text(path.payload_bytes)]
-        row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
+        row += [_lost(path), path.trimmed, path.resent, path.resent_in_vain, path.marks]
         row += [None, None] if at_receiver else [*map(microseconds_text, (path.rtt.p50_ns, path.rtt.p99_ns))]
+        row += [microseconds_text(path.one_way_later_ns, ",.1f")] if both else []
         row += [f"{path.probes_answered}/{path.probes}"]
         row += (
             [None, None, None]

@@ -22,6 +22,7 @@ from mrc.capture.analysis.path_states import ASSUMED_BAD, SKIP
 from mrc.capture.analysis.records import NACK
 from mrc.capture.analysis.reported import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
 from mrc.capture.analysis.reported import NACK as NACKED
+from mrc.capture.analysis.slow_paths import slow_by_round_trips
 from mrc.capture.frames import I64, Bools
 
 GOODPUT_BINS, RTT_BINS, LOSS_BINS, STATE_BINS = 400, 300, 100, 400
@@ -29,9 +30,8 @@ GOODPUT_BINS, RTT_BINS, LOSS_BINS, STATE_BINS = 400, 300, 100, 400
 _WINDOWS = 25
 DENIED = "DENIED"
 PATHS_DRAWN, LANES_DRAWN, EVENTS_DRAWN = 4, 48, 400
-# Of all round trips of a moment; a path is slow when its median is so many times the middle path's.
+# Of all round trips of a moment.
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-SLOW = 2.0
 
 # Marks that are conclusions; the others are packets as they were captured.
 INFERRED = ("lost", "trimmed", "spurious retransmission")
@@ -216,11 +216,9 @@ def _smoothed(raw: Values, window: int) -> tuple[Values, Values, Values]:
     return np.nanmean(around, axis=1), np.nanmin(around, axis=1), np.nanmax(around, axis=1)
 
 
-def slow_paths(paths: list[PathFigures]) -> list[PathFigures]:
-    """Those whose median round trip is far above the middle one's, the slowest first, as many as are drawn."""
-    medians = [path.rtt.p50_ns for path in paths if path.rtt.p50_ns is not None]
-    usual = float(np.median(medians)) if len(medians) > 2 else 0.0
-    slow = [path for path in paths if usual and (path.rtt.p50_ns or 0) > SLOW * max(usual, 1000)]
+def _slowest(paths: list[PathFigures]) -> list[PathFigures]:
+    """Those whose round trips are slow, the slowest first, as many as are drawn."""
+    slow = [path for path, _ in slow_by_round_trips(paths)]
     return sorted(slow, key=lambda path: -(path.rtt.p50_ns or 0))[:PATHS_DRAWN]
 
 
@@ -236,7 +234,7 @@ def _rtt(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
     ev = direction.fates.requests["ev"][trips.transmission]
     made += [
         _quantile(f"p50 of {_label(path)}", 0.5, ev == path.ev, bins, trips.ns, count)
-        for path in slow_paths(direction.figures.paths)
+        for path in _slowest(direction.figures.paths)
     ]
     return made
 

@@ -190,14 +190,14 @@ class Sightings:
 class Once:
     """One sighting of each transmission (`rows`), of several the one with the most (`high`) or the least of its way
     before it, else the `last` or first. `dropped` are how many others there were, `gap` how much later than this one
-    the furthest other place saw the packets of `ev` that were seen there too: `hop` is that sighting's, `number` this
-    one's."""
+    the furthest other place saw the packets of `ev` that were seen there too: `hop` is that sighting's, `number` and
+    `time` this one's."""
 
     def __init__(self, sightings: Sightings, sent: I64, *, last: bool, high: bool) -> None:
         rows, order = sightings.rows, sightings.order
         self.rows = rows
         self.dropped = len(rows) - int(firsts(sent).sum())
-        self.gap = self.ev = self.hop = self.number = np.zeros(0, np.int64)
+        self.gap = self.ev = self.hop = self.number = self.time = np.zeros(0, np.int64)
         if not self.dropped:
             return
         way = rows["hop"][order] * (-1 if high else 1)
@@ -209,7 +209,7 @@ class Once:
         several = sizes > 1
         self.gap = rows["time"][other[several]] - rows["time"][kept[several]]
         self.hop = rows["hop"][other[several]].astype(np.int64)
-        self.number = rows["number"][kept[several]]
+        self.number, self.time = rows["number"][kept[several]], rows["time"][kept[several]]
         self.ev = rows["ev"][kept[several]] if "ev" in (rows.dtype.names or ()) else np.zeros(len(self.gap), np.int64)
         keep = np.zeros(len(rows), np.bool_)
         keep[kept] = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mrc.capture.analysis.advice import advised
 from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.comparison import Comparison, apart
 from mrc.capture.analysis.finding import (
@@ -33,7 +34,7 @@ def trace_findings(traces: list[Trace], comparisons: list[Comparison] | None) ->
             found += _unmatched(trace, comparisons)
     for each in comparisons or []:
         found += _differences(each)
-    return in_order(found)
+    return in_order(advised(found))
 
 
 def name_of(qp: ReportedQp) -> str:

@@ -48,9 +48,16 @@ def forget_transmissions(figures: DirectionFigures) -> None:
     figures.lost = figures.loss_share = None
     figures.retransmissions = figures.spurious_retransmissions = None
     for path in figures.paths:
-        path.lost = path.loss_share = path.retransmissions = path.spurious_retransmissions = None
+        path.lost = path.loss_share = path.resent = path.resent_in_vain = None
     figures.packets = figures.bytes = figures.payload_bytes = None
     figures.duplicates = 0
+
+
+def forget_spurious(figures: DirectionFigures) -> None:
+    """What was sent again in vain is not certain."""
+    figures.spurious_retransmissions = None
+    for path in figures.paths:
+        path.resent_in_vain = None
 
 
 def forget_losses(figures: DirectionFigures) -> None:
@@ -59,7 +66,7 @@ def forget_losses(figures: DirectionFigures) -> None:
         figures.lost_unsure += figures.lost
     figures.lost = figures.loss_share = figures.spurious_retransmissions = None
     for path in figures.paths:
-        path.lost = path.loss_share = path.spurious_retransmissions = None
+        path.lost = path.loss_share = path.resent_in_vain = None
 
 
 def forget_place(figures: DirectionFigures) -> None:

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Findings that follow from the place of the capture: what was lost before it and behind it, what the file lacks, what
+it has twice, and the clocks of two places."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.figures import DirectionFigures, PathFigures
+from mrc.capture.analysis.finding import INFO, WARNING, Finding, at_packet, path_name
+from mrc.capture.analysis.path_findings import places
+from mrc.capture.analysis.records import NACK, NAK, Rows
+from mrc.capture.analysis.turns import Turns, came_short, turns
+from mrc.capture.frames import Bools
+from mrc.report.units import duration_text, percent_text, plural
+
+# So many PSNs of which the capture has retransmissions only are not all packets that it lacks.
+_FEWEST_ALONE = 5
+_PSN_SEQUENCE_ERROR = 0x60
+# Answers that acknowledge nothing have a lower cack.
+_ACKNOWLEDGES = -1 << 60
+
+
+def at_the_place(direction: Direction) -> Iterator[Finding]:
+    yield from _not_captured(direction)
+    yield from _lost_before(direction)
+    yield from _uncounted(direction)
+    yield from _lost_behind(direction)
+    yield from _twice(direction.figures)
+    yield from _clocks(direction)
+
+
+def _not_captured(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    if not figures.not_captured or figures.capture_point == "middle":
+        return
+    text = (
+        f"{plural(figures.not_captured, 'PSN')} acknowledged that the capture never saw: "
+        f"{'it or the mirror' if figures.mirrored else 'it'} dropped packets, "
+        "or does not see every plane; figures are too low by as much"
+    )
+    yield _of(WARNING, "not-captured", text, figures, _tells_of_a_gap(direction), figures.not_captured)
+
+
+def _tells_of_a_gap(direction: Direction) -> Rows:
+    """The first answer that acknowledges a PSN which is not in the file, between two that are."""
+    seqs, answers = direction.fates.acknowledged.seqs, direction.answers
+    holes = np.flatnonzero(np.diff(seqs) > 1)
+    moving = answers[answers["cack"] > _ACKNOWLEDGES]
+    return moving[moving["cack"] > seqs[holes[0]]] if len(holes) else moving[:0]
+
+
+def _lost_before(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    if not figures.missing_before_capture:
+        return
+    count = plural(figures.missing_before_capture, "packet")
+    text = f"{count} came as a retransmission only: the first was lost before this point"
+    short: dict[int, int] = {}
+    paths = [path for path in figures.paths if path.packets]
+    if figures.transport == "mrc" and len(paths) > 1:
+        short = came_short(figures.paths, figures.missing_before_capture)
+        taken = turns(direction)
+        if short:
+            text += f"; {places(figures.paths, short)}, if paths are taken in turn: fewer packets came there"
+        else:
+            text += _by_turns(figures.paths, taken)
+            short = taken.short
+    ev = next(iter(short)) if len(short) == 1 else None
+    weight = figures.missing_before_capture
+    yield _of(WARNING, "loss-before-capture", text, figures, _sent_again_only(direction), weight, ev)
+
+
+def _by_turns(paths: list[PathFigures], taken: Turns) -> str:
+    """Where the packets were lost that never came, by the turns that the paths take; or why that is not known."""
+    if not taken.short:
+        return f"; on which path is not known: {taken.why_not}"
+    worst = [path_name(path) for path in paths if path.ev in taken.short]
+    on = f"path {worst[0]}" if len(worst) == 1 else f"paths {', '.join(worst)}"
+    return (
+        f"; most were lost on {on}, if paths are taken in turn: {percent_text(taken.missing_share)} of its turns "
+        f"brought no packet, {percent_text(taken.others_share)} of the others'"
+    )
+
+
+def _sent_again_only(direction: Direction) -> Rows:
+    """Packets of which the first transmission is not in the file and no NACK told of it."""
+    known = direction.fates
+    if direction.figures.transport == "rc":
+        return known.requests[known.again]
+    return known.requests[_alone(direction)]
+
+
+def _alone(direction: Direction) -> Bools:
+    known, answers = direction.fates, direction.answers
+    named = answers["trigger"][answers["kind"] == NACK]
+    alone: Bools = known.first & known.again & ~np.isin(known.requests["seq"], named)
+    return alone
+
+
+def _uncounted(direction: Direction) -> Iterator[Finding]:
+    """That packets were lost, where the capture does not show how many."""
+    figures, known = direction.figures, direction.fates
+    if figures.lost or figures.missing_before_capture or figures.lost_behind_capture:
+        return
+    naks = direction.answers["kind"] == NAK
+    naks &= direction.answers["code"] == _PSN_SEQUENCE_ERROR
+    if figures.transport == "rc" and naks.any():
+        reported = direction.answers[naks]
+        count = plural(len(reported), "NAK")
+        if known.reorders:
+            text = f"packets came out of order, which RC takes for losses: {count} of a sequence error"
+            yield _of(WARNING, "out-of-order", text, figures, reported, len(reported))
+            return
+        lost = "packets were lost" if known.in_order else "packets were lost or came late"
+        text = f"{lost}: {count} of a sequence error; this capture does not show how many packets"
+        yield _of(WARNING, "loss", text, figures, reported, len(reported))
+    elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:
+        # What a NACK names was trimmed or refused, and came here so.
+        alone = known.requests[_alone(direction)]
+        if len(alone) >= _FEWEST_ALONE and len(alone) > 2 * (figures.spurious_retransmissions or 0):
+            text = (
+                f"packets were lost before this point: {len(alone)} came as a retransmission only; "
+                "the capture itself lacks some of the first transmissions"
+            )
+            taken = turns(direction)
+            if sum(path.packets > 0 for path in figures.paths) > 1:
+                text += _by_turns(figures.paths, taken)
+            ev = next(iter(taken.short)) if len(taken.short) == 1 else None
+            yield _of(WARNING, "loss-before-capture", text, figures, alone, len(alone), ev)
+
+
+def _lost_behind(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    behind = direction.fates.requests[direction.lost]
+    if figures.capture_point == "receiver" and len(behind):
+        count, by_ev = plural(len(behind), "packet"), Counter(behind["ev"].tolist())
+        of_paths = places(figures.paths, by_ev) if figures.transport == "mrc" else "go-back-N"
+        text = f"{count} passed this point and did not arrive, {of_paths}: the responder reports them missing"
+        yield _of(WARNING, "loss-behind-capture", text, figures, behind, len(behind))
+
+
+def _twice(figures: DirectionFigures) -> Iterator[Finding]:
+    if figures.copies_left_out:
+        text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
+        yield Finding(INFO, "copies", text, figures.name)
+    if figures.duplicates:
+        text = f"{plural(figures.duplicates, 'packet')} doubled by the network"
+        yield Finding(INFO, "duplicates", text, figures.name, weight=figures.duplicates)
+
+
+def _clocks(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    if figures.clock_offset_ns is not None:
+        side = "ahead of" if figures.clock_offset_ns > 0 else "behind"
+        apart = duration_text(abs(figures.clock_offset_ns) / 1e9)
+        text = f"the clock of the place near the responder is about {apart} {side} the other"
+        yield Finding(
+            INFO,
+            "clocks-apart",
+            f"{text}{_bounds(figures)}: times are those of the requestor's side",
+            figures.name,
+        )
+    if figures.clock_drift_ns is not None:
+        by = duration_text(abs(figures.clock_drift_ns) / 1e9)
+        gains = "gains" if figures.clock_drift_ns > 0 else "loses"
+        text = f"two clocks: that of the place near the responder {gains} {by} on the other while the flow goes on"
+        yield Finding(INFO, "clocks-drift", text, figures.name)
+    if figures.answers_ahead_ns is not None:
+        apart = duration_text(figures.answers_ahead_ns / 1e9)
+        text = (
+            f"answers stand up to {apart} before what they answer: two clocks, at least so far apart; "
+            "round trips are not known"
+        )
+        yield _of(WARNING, "clocks-apart", text, figures, direction.answers, 0.0)
+
+
+def _bounds(figures: DirectionFigures) -> str:
+    """How sure the distance of the clocks is."""
+    least, most = figures.clock_offset_least_ns, figures.clock_offset_most_ns
+    if least is None or most is None:
+        return ""
+    near, far = sorted((abs(least), abs(most)))
+    # Where the bounds are on both sides of 0 the clocks may be right.
+    if least < 0 < most:
+        return f" (at most {duration_text(far / 1e9)} either way, for no packet comes before it was sent)"
+    return (
+        f" (at least {duration_text(near / 1e9)}, at most {duration_text(far / 1e9)}, "
+        "for no packet comes before it was sent)"
+    )
+
+
+def _of(
+    severity: str,
+    kind: str,
+    text: str,
+    figures: DirectionFigures,
+    rows: Rows,
+    weight: float,
+    ev: int | None = None,
+) -> Finding:
+    """With the first of these rows by number, if there are any."""
+    path = next((path for path in figures.paths if path.ev == ev), None)
+    if not len(rows):
+        return Finding(severity, kind, text, figures.name, ev, weight=weight)
+    first = rows[rows["number"].argmin()]
+    return at_packet(severity, kind, text, figures, first["number"], first["time"], path, weight)
