@@ -71,9 +71,9 @@ class Reached(NamedTuple):
 
 
 class ClockOffset(NamedTuple):
-    """How far the clock of the place near the responder is ahead of the other, in nanoseconds: at `least` and at `most`,
-    for no packet comes before it was sent; `ns` if the quickest packets take as long there as back. Without the two
-    bounds, which packets at two clocks that drift contradict, `ns` is that of the packets in the middle."""
+    """How far the clock of the place near the responder is ahead of the other, in nanoseconds: at `least` and at
+    `most`, for no packet comes before it was sent; `ns` if the quickest packets take as long there as back. Without the
+    two bounds, which packets at two clocks that drift contradict, `ns` is that of the packets in the middle."""
 
     ns: int
     least: int | None = None

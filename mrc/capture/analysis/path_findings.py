@@ -254,15 +254,8 @@ def corrupting_paths(direction: Direction) -> Iterator[Finding]:
         if path.bad_icrc_packets >= _LEAST_LOST and path.bad_icrc_packets > 0.9 * bad and len(paths) > 1:
             of = f"{path.bad_icrc_packets} of {plural(bad, 'data packet')} with a wrong ICRC"
             text = f"{of} came on path {path_name(path)}"
-            yield Finding(
-                WARNING,
-                "corrupting-path",
-                text,
-                direction.figures.name,
-                path.ev,
-                path.first_bad_icrc_packet,
-                weight=path.bad_icrc_packets,
-            )
+            name, first, weight = direction.figures.name, path.first_bad_icrc_packet, path.bad_icrc_packets
+            yield Finding(WARNING, "corrupting-path", text, name, path.ev, first, weight=weight)
 
 
 def congested_paths(direction: Direction) -> Iterator[Finding]:

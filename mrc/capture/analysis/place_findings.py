@@ -159,12 +159,8 @@ def _clocks(direction: Direction) -> Iterator[Finding]:
         side = "ahead of" if figures.clock_offset_ns > 0 else "behind"
         apart = duration_text(abs(figures.clock_offset_ns) / 1e9)
         text = f"the clock of the place near the responder is about {apart} {side} the other"
-        yield Finding(
-            INFO,
-            "clocks-apart",
-            f"{text}{_bounds(figures)}: times are those of the requestor's side",
-            figures.name,
-        )
+        text += f"{_bounds(figures)}: times are those of the requestor's side"
+        yield Finding(INFO, "clocks-apart", text, figures.name)
     if figures.clock_drift_ns is not None:
         by = duration_text(abs(figures.clock_drift_ns) / 1e9)
         gains = "gains" if figures.clock_drift_ns > 0 else "loses"
@@ -184,14 +180,8 @@ def _bounds(figures: DirectionFigures) -> str:
     least, most = figures.clock_offset_least_ns, figures.clock_offset_most_ns
     if least is None or most is None:
         return ""
-    near, far = sorted((abs(least), abs(most)))
-    # Where the bounds are on both sides of 0 the clocks may be right.
-    if least < 0 < most:
-        return f" (at most {duration_text(far / 1e9)} either way, for no packet comes before it was sent)"
-    return (
-        f" (at least {duration_text(near / 1e9)}, at most {duration_text(far / 1e9)}, "
-        "for no packet comes before it was sent)"
-    )
+    most_off = duration_text((most - least) / 2e9)
+    return f", give or take {most_off} at most (no packet comes before it was sent)"
 
 
 def _of(
