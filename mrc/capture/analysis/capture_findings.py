@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mrc.capture.analysis.analysis import CUT_SHORT, Analysis
+from mrc.capture.analysis.capture_point import MIDDLE
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.finding import INFO, WARNING, Finding, share_of
 from mrc.capture.analysis.records import ACK, RESPONSE, SACK
@@ -69,7 +70,9 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
             text = f"{each.source} reported to {each.destination} that its port {ports} is down"
             yield Finding(WARNING, "port-down", text, packet=each.packet, time_ns=each.time_ns, weight=1)
     silent = [each for each in analysis.operations if each.rtt_ns is None]
-    if silent:
+    # Between the two, responses may take another way.
+    between = bool(analysis.directions) and all(each.figures.capture_point == MIDDLE for each in analysis.directions)
+    if silent and not between:
         text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
         yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_ns=silent[0].time_ns)
 

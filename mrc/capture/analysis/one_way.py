@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.frames import I64
 
 # With fewer packets seen at both places a path is not compared.
 _FEWEST = 20
-# A path is slower where it is so many times as much slower as the middle half of its packets are apart.
+# A path is slower where three quarters of its packets come later than those of the quicker paths, by so many times what
+# the middle half of theirs are apart.
 _CLEAR = 2
 # The paths that others are held against are the quicker ones: by a share of all, so that several may be slow.
 _QUICK_SHARE = 4
@@ -40,7 +40,7 @@ def compared(ev: I64, gap: I64, time: I64) -> dict[int, Later]:
     rows = np.split(np.lexsort((time, which)), np.cumsum(counts)[:-1])
     base = int(counts.argmax())
     at, its_gap = time[rows[base]], gap[rows[base]]
-    quartiles: dict[int, tuple[float, float]] = {}
+    quartiles: dict[int, tuple[float, float, float]] = {}
     for index in np.flatnonzero(counts >= _FEWEST).tolist():
         sent = time[rows[index]]
         meanwhile = rows[index][(sent >= at[0]) & (sent <= at[-1])]
@@ -48,14 +48,15 @@ def compared(ev: I64, gap: I64, time: I64) -> dict[int, Later]:
             continue
         off = gap[meanwhile] - np.interp(time[meanwhile], at, its_gap)
         low, middle, high = np.percentile(off, (25, 50, 75)).tolist()
-        quartiles[index] = middle, high - low
+        quartiles[index] = low, middle, high
     if not quartiles:
         return {}
-    quartiles[base] = 0.0, min(spread for _, spread in quartiles.values())
-    by_level = sorted(quartiles, key=lambda index: quartiles[index][0])
-    quick, quick_spread = quartiles[by_level[(len(by_level) - 1) // _QUICK_SHARE]]
-    found = {}
-    for index, (middle, spread) in quartiles.items():
-        least = max(LEAST_TOLERANCE_NS, _CLEAR * max(spread, quick_spread))
-        found[int(evs[index])] = Later(round(middle - quick), round(spread), middle - quick > least)
-    return found
+    half = min(high - low for low, _, high in quartiles.values()) / 2
+    quartiles[base] = -half, 0.0, half
+    by_level = sorted(quartiles, key=lambda index: quartiles[index][1])
+    quick_low, quick, quick_high = quartiles[by_level[(len(by_level) - 1) // _QUICK_SHARE]]
+    least = quick + _CLEAR * (quick_high - quick_low)
+    return {
+        int(evs[index]): Later(round(middle - quick), round(high - low), low > least)
+        for index, (low, middle, high) in quartiles.items()
+    }

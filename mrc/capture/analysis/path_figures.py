@@ -29,8 +29,9 @@ from mrc.wire.names import NACK_REASONS
 CHANGES_KEPT = 1000
 # So many packets with a wrong ICRC that name one EV are on it.
 _BELIEVED = 3
-# A path is slower by this share of the shortest round trip, or it does not matter.
-_MATTERS = 0.1
+# A path is slower by as much as a kilometre of fibre takes and by this share of the shortest round trip, or it does
+# not matter.
+_LEAST_LATER_NS, _MATTERS = 5_000, 0.1
 _PLANE = re.compile(r"p(\d+)")
 
 
@@ -93,7 +94,7 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
         later = flow.copies.later.get(ev)
         if later is not None:
             path.one_way_later_ns, path.one_way_spread_ns = later.later, later.spread
-            matters = later.later >= _MATTERS * (direction.figures.rtt.min_ns or 0)
+            matters = later.later >= max(_LEAST_LATER_NS, _MATTERS * (direction.figures.rtt.min_ns or 0))
             path.is_slower = later.is_slower and matters
         path.probes, path.probes_answered = len(answered), int((answered < NEVER).sum())
         sent = probes.probes["time"][probes_by_ev[ev]]

@@ -297,7 +297,8 @@ def silent_probes(direction: Direction) -> Iterator[Finding]:
     # One that left shortly before the end may still be answered.
     end = max((int(rows["time"][-1]) for rows in (direction.requests, direction.answers) if len(rows)), default=0)
     silent &= probes.probes["time"] < end - patience_ns(figures)
-    if not silent.any() or figures.capture_point == "receiver":
+    # Between the two, answers may take another way.
+    if not silent.any() or figures.capture_point in ("receiver", "middle"):
         return
     first = probes.probes[silent][0]
     evs = np.unique(probes.probes["ev"][silent]).tolist()

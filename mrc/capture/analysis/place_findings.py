@@ -12,7 +12,7 @@ import numpy as np
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures
 from mrc.capture.analysis.finding import INFO, WARNING, Finding, at_packet, path_name
-from mrc.capture.analysis.path_findings import places
+from mrc.capture.analysis.path_findings import places, stands_out
 from mrc.capture.analysis.records import NACK, NAK, Rows
 from mrc.capture.analysis.turns import Turns, came_short, turns
 from mrc.capture.frames import Bools
@@ -68,8 +68,9 @@ def _lost_before(direction: Direction) -> Iterator[Finding]:
         if short:
             text += f"; {places(figures.paths, short)}, if paths are taken in turn: fewer packets came there"
         else:
-            text += _by_turns(figures.paths, taken)
-            short = taken.short
+            asked = _asked_about(figures)
+            text += _by_turns(figures.paths, taken) if taken.short or asked is None else _by_probes(figures, asked)
+            short = taken.short or ({} if asked is None else {asked.ev: asked.probes})
     ev = next(iter(short)) if len(short) == 1 else None
     weight = figures.missing_before_capture
     yield _of(WARNING, "loss-before-capture", text, figures, _sent_again_only(direction), weight, ev)
@@ -84,6 +85,26 @@ def _by_turns(paths: list[PathFigures], taken: Turns) -> str:
     return (
         f"; most were lost on {on}, if paths are taken in turn: {percent_text(taken.missing_share)} of its turns "
         f"brought no packet, {percent_text(taken.others_share)} of the others'"
+    )
+
+
+def _asked_about(figures: DirectionFigures) -> PathFigures | None:
+    """The path of which the sender asked whether it works, again and again, and on which fewer packets came."""
+    paths = [path for path in figures.paths if path.packets]
+    probes = sum(path.probes for path in paths)
+    most = max(paths, key=lambda path: path.probes)
+    others = sum(path.packets for path in paths) - most.packets
+    fewer = most.packets < float(np.median([path.packets for path in paths if path is not most] or [0]))
+    if fewer and stands_out(most.probes, most.packets, probes - most.probes, others, len(paths)):
+        return most
+    return None
+
+
+def _by_probes(figures: DirectionFigures, asked: PathFigures) -> str:
+    others = sum(path.probes for path in figures.paths) - asked.probes
+    return (
+        f"; most were lost on path {path_name(asked)}, as far as probes show: the sender asked {asked.probes:,} times "
+        f"whether it works, of the other paths {others:,} times, and put fewer packets on it"
     )
 
 
