@@ -45,6 +45,7 @@ from mrc.capture.analysis.unknown import (
     forget_losses,
     forget_pace,
     forget_place,
+    forget_resent,
     forget_round_trips,
     forget_spurious,
     forget_times,
@@ -132,6 +133,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
             forget_pace(figures)
             stalls = direction.stalls_ns
             direction = replace(direction, stalls_ns=np.where(stalls > abs(apart.usual), stalls, 0))
+    if of_two and apart is not None and not apart.far and (known.requests["lone"] & known.requests["rtx"]).any():
+        # One that stands alone may have come before the retransmission that it seems to follow.
+        forget_resent(figures)
     drifts = flow.copies.drift is not None
     drifting = flow.copies.drift is not None and not flow.copies.drift.taken_out
     if drifting and flow.mrc:

@@ -150,7 +150,7 @@ def fates(
             fate[:] = _at_receiver(requests, known, group, first, noticed, answers, doubtful)
             doubtful &= fate == LOST
         else:
-            by = _arrived_by(requests["time"], first, known, answers, trips, shortest)
+            by = _arrived_by(requests, first, known, answers, trips, shortest)
             soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
             refused = np.zeros(len(seq), np.bool_)
             refused[[at for at, _ in _refused(requests, answers, False)]] = True
@@ -213,20 +213,23 @@ def _at_receiver(
     return np.select([lost, late | again], [LOST, SPURIOUS], ARRIVED)
 
 
-def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, trips: RoundTrips, shortest: int) -> I64:
+def _arrived_by(
+    requests: Rows, first: Bools, known: Acknowledged, answers: Rows, trips: RoundTrips, shortest: int
+) -> I64:
     """For each PSN the latest time at which the transmission that arrived can have been sent. NEVER where only
     `known.at` shows it.
 
     A SACK knows of what came before the packet that triggered it. When a responder that stood still goes on, all of its
     SACKs come after the retransmissions its silence caused, but the first of them were triggered by older packets. Not
-    of what a hole or a NACK had asked for; and a retransmission may overtake such a packet by a round trip.
+    of what a hole or a NACK had asked for; and a retransmission may overtake such a packet by a round trip. Nor of what
+    the capture has retransmissions of only: it may lack what asked for them.
     """
-    by = np.full(len(known.at), NEVER)
+    by, time = np.full(len(known.at), NEVER), requests["time"]
     if len(trips.time):
         second = np.minimum(np.flatnonzero(first) + 1, len(time) - 1)
         asked_for = (known.hole_at < time[second]) | np.isin(known.seqs, answers["trigger"][answers["kind"] == NACK])
         last = np.searchsorted(trips.time, known.at, "right") - 1
-        triggered = (last >= 0) & (trips.time[last] == known.at) & ~asked_for
+        triggered = (last >= 0) & (trips.time[last] == known.at) & ~asked_for & ~requests["rtx"][first]
         by[triggered] = time[trips.transmission[last[triggered]]] + shortest
     return by
 

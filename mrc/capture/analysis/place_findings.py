@@ -12,9 +12,10 @@ import numpy as np
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures
 from mrc.capture.analysis.finding import INFO, WARNING, Finding, at_packet, path_name
+from mrc.capture.analysis.parts import exactly
 from mrc.capture.analysis.path_findings import places, stands_out
 from mrc.capture.analysis.records import NACK, NAK, Rows
-from mrc.capture.analysis.turns import Turns, came_short, turns
+from mrc.capture.analysis.turns import Turns, came_short, silent, turns
 from mrc.capture.frames import Bools
 from mrc.report.units import duration_text, percent_text, plural
 
@@ -68,9 +69,9 @@ def _lost_before(direction: Direction) -> Iterator[Finding]:
         if short:
             text += f"; {places(figures.paths, short)}, if paths are taken in turn: fewer packets came there"
         else:
-            asked = _asked_about(figures)
-            text += _by_turns(figures.paths, taken) if taken.short or asked is None else _by_probes(figures, asked)
-            short = taken.short or ({} if asked is None else {asked.ev: asked.probes})
+            words, short = _by_use(direction)
+            text += words if short and not taken.short else _by_turns(figures.paths, taken)
+            short = taken.short or short
     ev = next(iter(short)) if len(short) == 1 else None
     weight = figures.missing_before_capture
     yield _of(WARNING, "loss-before-capture", text, figures, _sent_again_only(direction), weight, ev)
@@ -86,6 +87,22 @@ def _by_turns(paths: list[PathFigures], taken: Turns) -> str:
         f"; most were lost on {on}, if paths are taken in turn: {percent_text(taken.missing_share)} of its turns "
         f"brought no packet, {percent_text(taken.others_share)} of the others'"
     )
+
+
+def _by_use(direction: Direction) -> tuple[str, dict[int, int]]:
+    """The paths that the sender used less from some time on, or asked about, and in words what shows that."""
+    figures = direction.figures
+    gone, latest = silent(direction)
+    if latest is not None:
+        part = exactly(figures.paths, set(gone))
+        names = ", ".join(path_name(path) for path in figures.paths if path.ev in gone)
+        on = part.name if part is not None else f"path {names}" if len(gone) == 1 else f"paths {names}"
+        last = int(latest["number"])
+        return f"; on {on} nothing came any more behind packet {last}: it went dead or was taken out of use", {
+            ev: 0 for ev in gone
+        }
+    asked = _asked_about(figures)
+    return ("", {}) if asked is None else (_by_probes(figures, asked), {asked.ev: asked.probes})
 
 
 def _asked_about(figures: DirectionFigures) -> PathFigures | None:

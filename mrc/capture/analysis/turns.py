@@ -23,6 +23,8 @@ _CARRIED_LESS = 0.9
 _LEAST_SHORT, _ALIKE = 5, 0.05
 # By so many packets, and this share, a path may have more than its turns: of a rotation that is begun anew.
 _MORE, _MORE_SHARE = 3, 0.02
+# A path fell silent that had so many packets before, and of which so many turns pass until the end.
+_LEAST_BEFORE, _LEAST_AFTER = 10, 20
 _ALIKE_WORDS = "as many packets are missing on every path as chance gives"
 _NO_TURNS_WORDS = "some paths carried more than their turns, so that turns show nothing"
 
@@ -62,6 +64,22 @@ def turns(direction: Direction) -> Turns:
             again += rtx
     sent = len(direction.fates.acknowledged.seqs) + direction.figures.not_captured + again
     return in_turn(paths, came, sent)
+
+
+def silent(direction: Direction) -> tuple[list[int], np.void | None]:
+    """The EVs on which nothing came any more from some time on while the others went on, and the last packet that came
+    on any of them."""
+    requests = direction.requests
+    paths = [path for path in direction.figures.paths if path.packets]
+    evs = [path.ev for path in paths if path.packets >= _LEAST_BEFORE]
+    last = {path.ev: path.last_use_ns or 0 for path in paths}
+    time = requests["time"]
+    found = [ev for ev in evs if len(time) - int(np.searchsorted(time, last[ev], "right")) >= _LEAST_AFTER * len(paths)]
+    if not found or len(found) == len(paths):
+        return [], None
+    rows = requests[np.isin(requests["ev"], found)]
+    latest: np.void = rows[rows["time"].argmax()]
+    return found, latest
 
 
 def in_turn(paths: list[PathFigures], came: dict[int, int], sent: int) -> Turns:

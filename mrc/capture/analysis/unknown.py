@@ -60,6 +60,12 @@ def forget_spurious(figures: DirectionFigures) -> None:
         path.resent_in_vain = None
 
 
+def forget_resent(figures: DirectionFigures) -> None:
+    """Of which transmission a retransmission is the next is not certain."""
+    for path in figures.paths:
+        path.resent = path.resent_in_vain = None
+
+
 def forget_losses(figures: DirectionFigures) -> None:
     """When packets were sent, and so which of them an answer acknowledges, is not certain."""
     if figures.lost is not None:
