@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from analyzing import analysis_of
 from drawn_captures import Drawn, Sighting
+from drawn_faults import LOSSES, answers, found_fault
 from drawn_mrc import HOST, Packet, past
-from drawn_rc import SEQUENCE_ERROR
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.figures import DirectionFigures
@@ -20,24 +20,22 @@ from mrc.capture.analysis.findings import findings
 # What a finding of these kinds says is a measure and no fault, or of the capture itself.
 _NAMED = {"sender": "sender", "middle": "middle", "receiver": "receiver", "ends": "both"}
 _MEASURES = {"idle", "window-limited", "copies", "path-retransmissions", "path-carried-less", "plane-imbalance"}
-_LOSSES = {"loss", "lossy-path", "lossy-plane", "lossy-switch", "dead-path", "dead-plane", "path-out", "stall"}
-_LOSSES |= {"loss-before-capture", "loss-behind-capture", "never-acknowledged", "retries-exhausted"}
 _FOLLOW = {
     "none": set[str](),
-    "loss": _LOSSES | {"spurious-retransmissions"},
-    "path": _LOSSES,
-    "plane": _LOSSES,
-    "dead": _LOSSES,
+    "loss": LOSSES | {"spurious-retransmissions"},
+    "path": LOSSES,
+    "plane": LOSSES,
+    "dead": LOSSES,
     "slow": {"slow-path", "spurious-retransmissions", "path-out"},
     "slower": {"slow-path", "slow-plane", "slow-switch", "spurious-retransmissions", "path-out", "stall"},
     "late": {"spurious-retransmissions", "path-out", "stall"},
     # With the SACK lost, a packet that others overtook looks as if it had been lost.
     "back-loss": {"spurious-retransmissions", "path-out", "stall", "loss"},
-    "host-loss": _LOSSES,
+    "host-loss": LOSSES,
     "doubled": {"duplicates"},
     "congested": {"congestion", "spurious-retransmissions", "path-out", "stall"},
     "rnr": {"receiver-not-ready", "stall", "spurious-retransmissions"},
-    "timeouts": _LOSSES | {"spurious-retransmissions"},
+    "timeouts": LOSSES | {"spurious-retransmissions"},
 }  # fmt: skip
 
 
@@ -74,7 +72,7 @@ def judged(made: Drawn) -> Judged:
         unknown += _unknown(one, figures)
     if made.cut_short and not any(each.kind == "snaplen-too-short" for each in said_findings):
         wrong.append("nothing is said of the snaplen")
-    return Judged(wrong, unknown, _found_fault(made, said_findings))
+    return Judged(wrong, unknown, found_fault(made, said_findings))
 
 
 def _unknown(made: Drawn, figures: DirectionFigures) -> list[str]:
@@ -364,65 +362,6 @@ class _Said:
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")
             # What came short of its turns.
             local = self.draw.fault in ("path", "plane", "dead")
-            named = each.kind == "loss-before-capture" and "in turn" in each.text
+            named = each.kind == "loss-before-capture" and ("in turn" in each.text or "any more" in each.text)
             if named and (not local or (each.ev is not None and each.ev not in self.draw.culprit)):
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")
-
-
-# What names a fault; where two kinds stand, the second is all that a receiver's capture can say.
-_NAMES = {
-    "loss": _LOSSES,
-    "timeouts": _LOSSES,
-    "path": {"lossy-path", "loss-before-capture"},
-    "plane": {"lossy-plane", "lossy-path", "loss-before-capture"},
-    "dead": {"dead-path", "lossy-path", "loss-before-capture"},
-    "host-loss": _LOSSES,
-    "rnr": {"receiver-not-ready"},
-    "slow": {"slow-path"},
-    "slower": {"slow-path", "slow-plane", "slow-switch"},
-    "congested": {"congestion"},
-    "late": {"out-of-order", "loss"},
-}
-# So few cannot be told from chance.
-_FEWEST_LOST = 8
-
-
-def slower_shows(made: Drawn) -> bool:
-    """Whether the file tells its two places apart, and the path is slower by what matters, and varies by less."""
-    draw, weather = made.draw, made.weather
-    told = draw.srv6 and draw.place == "ends" and 2 * len(draw.culprit) <= len(draw.paths)
-    return told and draw.slower_ns > max(0.25 * weather.one_way_ns, 2 * weather.jitter_ns)
-
-
-def answers(made: Drawn) -> list[Packet]:
-    """Those in the file, each once."""
-    return list({id(each.packet): each.packet for each in made.sightings if not each.packet.forward}.values())
-
-
-def _found_fault(made: Drawn, said: list[Finding]) -> bool | None:
-    """Whether a finding names the fault that was drawn; None where there was none, or the file does not show it."""
-    draw = made.draw
-    in_file = {id(each.packet) for each in made.sightings}
-    lost = sum(packet.lost is not None for packet in made.packets if packet.forward)
-    if draw.fault not in _NAMES or draw.harm in ("begun", "cut"):
-        return None
-    if draw.fault == "slow" and (draw.place == "receiver" or len(draw.paths) < 3):
-        return None
-    if draw.fault == "slower" and not slower_shows(made):
-        return None
-    if draw.fault == "rnr":
-        refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
-        if 0x2A not in refused:
-            return None
-    elif draw.fault == "late":
-        named = [packet for packet in answers(made) if packet.fields.get("syndrome") == SEQUENCE_ERROR]
-        if draw.transport == "mrc" or not named:
-            return None
-    elif draw.fault == "congested":
-        if sum(packet.kind == "nack" or packet.fields.get("m", 0) for packet in answers(made)) < _FEWEST_LOST:
-            return None
-    elif draw.fault not in ("slow", "slower") and (
-        lost < _FEWEST_LOST or not in_file or (draw.fault != "loss" and len(draw.paths) < 2)
-    ):
-        return None
-    return bool(_NAMES[draw.fault] & {each.kind for each in said})

@@ -11,7 +11,8 @@ import pytest
 from analyzing import found_in, only_direction, path_of
 from crafted_flows import FIRST, LAST, MICROSECOND, MIDDLE, Crafted, ev_of, pcap_of
 from drawn_captures import SLOWER_US, drawn
-from drawn_truth import judged, slower_shows
+from drawn_faults import slower_shows
+from drawn_truth import judged
 from draws import draws
 
 from mrc.capture.analysis.one_way import compared

@@ -107,7 +107,7 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
         yield from _given_up_on(direction, path)
     if not named:
         by = ", ".join(f"{count} by a {what}" for what, count in figures.lost_found_by.items())
-        words = "go-back-N" if figures.transport == "rc" else places(figures.paths, of_paths)
+        words = "each sent again with all behind it" if figures.transport == "rc" else places(figures.paths, of_paths)
         text = f"{share_of(lost, packets)} were lost, {words}{_too_few(figures.paths, of_paths)}; noticed {by}"
         first = _first_lost(direction, of_paths.keys())
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=1e4 * lost / packets)

@@ -177,7 +177,7 @@ def _lost_behind(direction: Direction) -> Iterator[Finding]:
     behind = direction.fates.requests[direction.lost]
     if figures.capture_point == "receiver" and len(behind):
         count, by_ev = plural(len(behind), "packet"), Counter(behind["ev"].tolist())
-        of_paths = places(figures.paths, by_ev) if figures.transport == "mrc" else "go-back-N"
+        of_paths = places(figures.paths, by_ev) if figures.transport == "mrc" else "each sent again with all behind it"
         text = f"{count} passed this point and did not arrive, {of_paths}: the responder reports them missing"
         yield _of(WARNING, "loss-behind-capture", text, figures, behind, len(behind))
 

@@ -30,7 +30,8 @@ def unknowable(flow: Flow, point: CapturePoint, requests: int, answers: int) -> 
     if point.side == RECEIVER:
         found.append(
             "lost packets never came here: how many are missing follows from retransmissions, on which path they were "
-            "lost does not; times between packet and SACK are the responder's, not round trips"
+            "lost from the turns of the paths and from probes, or not at all; times between packet and SACK are the "
+            "responder's, not round trips"
         )
     elif point.side == MIDDLE:
         found.append("what was lost before this point, or takes another way, is not seen; times count from here")
