@@ -175,6 +175,8 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
     [
         pytest.param(94, id="RC: an answer to the next time that the requestor goes back is none to this"),
         pytest.param(484, id="RC: one of forty NAKs is followed by an answer to what had come"),
+        pytest.param(601, id="sent again twice, once seen at the far place alone"),
+        pytest.param(1304, id="sent again twice, at two places that look alike and have two clocks"),
         pytest.param(1607, id="a NACK, not the SACK that shows the hole, had it sent again"),
         pytest.param(1704, id="RC of two places beside frames that are missing is not out of order"),
         pytest.param(1803, id="RC sent again on both sides of a clock set forward"),
