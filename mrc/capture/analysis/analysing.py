@@ -135,7 +135,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
             direction = replace(direction, stalls_ns=np.where(stalls > abs(apart.usual), stalls, 0))
     alike = of_two and apart is not None and not apart.far
     if alike and (offset is not None or (known.requests["lone"] & known.requests["rtx"]).any()):
-        # By two clocks, or of a sighting that stands alone, one may have come before the retransmission that it follows.
+        # By two clocks, or where a sighting stands alone, one may have come before the one that it seems to follow.
         forget_resent(figures)
     drifts = flow.copies.drift is not None
     drifting = flow.copies.drift is not None and not flow.copies.drift.taken_out
