@@ -19,6 +19,7 @@ CLANG = ["clang", "-DSANITIZED", "-g", "-O1", "-fno-omit-frame-pointer"]
 # What is compiled without the sanitizer synchronizes where it cannot see: it is not listened to.
 RACES = "called_from_lib:_compiled.cpython\ncalled_from_lib:libpython3\n"
 SANITIZED = [
+    ("address", "acknowledges"),
     ("address", "closed"),
     ("address", "ctl_calls"),
     ("address", "ctl_events"),
@@ -28,6 +29,7 @@ SANITIZED = [
     ("address", "forks"),
     ("address", "mrc_pointers"),
     ("address", "mrc_states"),
+    ("thread", "acknowledges"),
     ("thread", "ctl_events"),
     ("thread", "events"),
     ("thread", "plugin"),

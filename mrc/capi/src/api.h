@@ -43,7 +43,7 @@ typedef const struct mrc_api *mrc_libmrc_function(size_t size);
 /* An errno as the functions of mrc.h give it: returned and in errno, or -1 and in errno. */
 static inline int mrc_error(int error) { return error ? errno = error : 0; }
 static inline int mrc_minus_one(int error) { return error ? (errno = error, -1) : 0; }
-/* An errno for what is no context of mrc.h. */
-int mrc_check_context(const struct mrc_context *context);
+/* An errno, told, for what is no context of mrc.h. */
+#define mrc_check_context(context) mrc_check(context, MRC_CONTEXT)
 
 #endif

@@ -2,7 +2,6 @@
 /* mrc.h: the device's attributes, contexts. */
 #include "api.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Versions that differ in no more than the subminor number have the same functions. */
@@ -11,18 +10,20 @@
 
 EXPORT mrc_libmrc_function mrc_libmrc;
 
-static int query(struct ibv_context *context, struct mrc_device_attr *attr, int *supported)
+static int query(const char *function, struct ibv_context *context, struct mrc_device_attr *attr, int *supported)
 {
 	word words[CALL_WORDS] = {0};
 	int error;
 
 	if (supported)
 		*supported = 0;
-	if (!context || !attr || !supported)
-		return EINVAL;
+	if ((error = mrc_check_place_of(function, context)) || (error = mrc_check_place_of(function, attr)) ||
+	    (error = mrc_check_place_of(function, supported)))
+		return error;
 	memset(attr, 0, sizeof *attr);
-	if ((error = mrc_check(context_of(context), CONTEXT)))
-		return error == EINVAL ? 0 : error; /* another library's: its device does not have MRC from here */
+	if ((error = mrc_is_no(context_of(context), CONTEXT)))
+		/* Another library's: its device does not have MRC from here. */
+		return error == EINVAL ? 0 : mrc_refuse(function, REFUSED_FORKED);
 	words[0] = context_of(context)->handle;
 	if ((error = mrc_call(CALL_QUERY_MRC, words)))
 		return error;
@@ -39,7 +40,7 @@ static int query(struct ibv_context *context, struct mrc_device_attr *attr, int 
 
 int mrc_query_device(struct ibv_context *context, struct mrc_device_attr *attr, int *supported)
 {
-	return mrc_minus_one(query(context, attr, supported));
+	return mrc_minus_one(query(__func__, context, attr, supported));
 }
 
 int mrc_query_device_ex(
@@ -48,28 +49,24 @@ int mrc_query_device_ex(
 	int error = mrc_check_context(mcontext);
 
 	if (!error && mcontext->ibv != context)
-		error = EINVAL;
+		error = REFUSE(REFUSED_OTHER_CONTEXT, "context of mrc.h");
 	if (error && supported)
 		*supported = 0;
-	return mrc_minus_one(error ? error : query(context, attr, supported));
+	return mrc_minus_one(error ? error : query(__func__, context, attr, supported));
 }
-
-int mrc_check_context(const struct mrc_context *context) { return mrc_check(context, MRC_CONTEXT); }
 
 struct mrc_context *mrc_create_context(struct ibv_context *vcontext, struct mrc_context_attr *context_attr)
 {
-	int error = vcontext ? mrc_check(context_of(vcontext), CONTEXT) : EINVAL;
+	int error = mrc_check(context_of(vcontext), CONTEXT);
 	/* The vendor's version is not read: programs for 1.0.0 have no such field. Programs that give a version of the
 	 * protocol here, 1, are older than any of the interface, and are taken. */
 	uint32_t version = context_attr ? context_attr->mrc_api_version_used : 0;
 
 	if (error)
 		return mrc_null(error);
-	if (COMPATIBLE(version) > COMPATIBLE(MRC_API_CURRENT_VERSION)) {
-		fprintf(stderr, "mrc: mrc_create_context: the program is written for mrc.h %u.%u, this library has 1.0.1\n",
-			version >> MRC_API_VER_MAJOR_OFFSET, version >> MRC_API_VER_MINOR_OFFSET & 0xff);
-		return mrc_null(EINVAL);
-	}
+	if (COMPATIBLE(version) > COMPATIBLE(MRC_API_CURRENT_VERSION))
+		return mrc_null(REFUSE(REFUSED_API_VERSION, version >> MRC_API_VER_MAJOR_OFFSET,
+			version >> MRC_API_VER_MINOR_OFFSET & 0xff));
 	struct mrc_context *made = mrc_new(MRC_CONTEXT, sizeof *made);
 
 	if (!made)
@@ -103,7 +100,7 @@ int mrc_destroy_context(struct mrc_context *context)
 	pthread_mutex_lock(&mrc_lists);
 	if (is_used(context)) {
 		pthread_mutex_unlock(&mrc_lists);
-		return mrc_minus_one(EBUSY);
+		return mrc_minus_one(REFUSE(REFUSED_MRC_IN_USE));
 	}
 	context_of(context->ibv)->mrc_contexts--;
 	pthread_mutex_unlock(&mrc_lists);

@@ -6,19 +6,22 @@
 
 #define PEERS (MRC_QP_HINT_NUM_QPS_PER_PEER | MRC_QP_HINT_NUM_SEND_PEERS | MRC_QP_HINT_NUM_REMOTE_RECV_PEERS)
 
-static int are_counts(const struct mrc_qp_hint_attr *attr, int mask)
+static int check_counts(const char *function, const struct mrc_qp_hint_attr *attr, int mask)
 {
-	return !(mask & MRC_QP_HINT_NUM_QPS_PER_PEER && attr->num_qps_per_peer < 0) &&
-	       !(mask & MRC_QP_HINT_NUM_SEND_PEERS && attr->num_send_peers < 0) &&
-	       !(mask & MRC_QP_HINT_NUM_REMOTE_RECV_PEERS && attr->num_remote_recv_peers < 0);
+	if ((mask & MRC_QP_HINT_NUM_QPS_PER_PEER && attr->num_qps_per_peer < 0) ||
+	    (mask & MRC_QP_HINT_NUM_SEND_PEERS && attr->num_send_peers < 0) ||
+	    (mask & MRC_QP_HINT_NUM_REMOTE_RECV_PEERS && attr->num_remote_recv_peers < 0))
+		return mrc_refuse(function, REFUSED_HINT_COUNTS, attr->num_qps_per_peer, attr->num_send_peers,
+			attr->num_remote_recv_peers);
+	return 0;
 }
 
 struct mrc_qp_hint *mrc_create_qp_hint(struct mrc_context *context, struct mrc_qp_hint_init_attr *init_attr)
 {
 	int error = mrc_check_context(context);
 
-	if (!error && (!init_attr || !are_counts(&init_attr->attr, PEERS)))
-		error = EINVAL;
+	if (!error && !(error = mrc_check_place(init_attr)))
+		error = check_counts(__func__, &init_attr->attr, PEERS);
 	struct mrc_qp_hint *made = error ? mrc_null(error) : mrc_new(HINT, sizeof *made);
 
 	if (!made)
@@ -40,7 +43,7 @@ int mrc_destroy_qp_hint(struct mrc_qp_hint *hint)
 		return mrc_minus_one(error);
 	pthread_mutex_lock(&mrc_lists);
 	if (hint->users) {
-		error = EBUSY;
+		error = REFUSE(REFUSED_HINT_IN_USE, hint->users);
 	} else {
 		struct mrc_qp_hint **each = &hint->context->hints;
 
@@ -67,14 +70,18 @@ static void copy(struct mrc_qp_hint_attr *to, const struct mrc_qp_hint_attr *fro
 		memcpy(to->vendor_cfg, from->vendor_cfg, sizeof to->vendor_cfg);
 }
 
-static int check_attributes(struct mrc_qp_hint *hint, struct mrc_qp_hint_attr *attr, int mask)
+static int check_attributes(const char *function, struct mrc_qp_hint *hint, struct mrc_qp_hint_attr *attr, int mask)
 {
-	return !attr || mask & ~(PEERS | MRC_QP_HINT_VENDOR_CFG) ? EINVAL : mrc_check(hint, HINT);
+	int foreign = mask & ~(PEERS | MRC_QP_HINT_VENDOR_CFG), error = mrc_check_place_of(function, attr);
+
+	if (!error && foreign)
+		error = mrc_refuse(function, REFUSED_HINT_MASK, foreign);
+	return error ? error : mrc_checked(function, hint, HINT);
 }
 
 int mrc_query_qp_hint(struct mrc_qp_hint *hint, struct mrc_qp_hint_attr *attr, int mask)
 {
-	int error = check_attributes(hint, attr, mask);
+	int error = check_attributes(__func__, hint, attr, mask);
 
 	if (error)
 		return mrc_minus_one(error);
@@ -86,10 +93,10 @@ int mrc_query_qp_hint(struct mrc_qp_hint *hint, struct mrc_qp_hint_attr *attr, i
 
 int mrc_modify_qp_hint(struct mrc_qp_hint *hint, struct mrc_qp_hint_attr *attr, int mask)
 {
-	int error = check_attributes(hint, attr, mask);
+	int error = check_attributes(__func__, hint, attr, mask);
 
-	if (!error && !are_counts(attr, mask))
-		error = EINVAL;
+	if (!error)
+		error = check_counts(__func__, attr, mask);
 	if (error)
 		return mrc_minus_one(error);
 	pthread_mutex_lock(&mrc_lists);

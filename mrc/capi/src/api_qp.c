@@ -3,6 +3,8 @@
 #include "api.h"
 
 #define QP_OF(qp) ((struct ibv_qp *)(qp))
+#define CREATE "create_qp"
+#define MODIFY "modify_qp"
 #define KNOWN                                                                                                          \
 	(MRC_QP_MAX_WIMM | MRC_QP_MAX_WIMM_DEST | MRC_QP_MPR | MRC_QP_MPR_DEST | MRC_QP_TIMEOUT | MRC_QP_EV_PROFILE_ID |  \
 	 MRC_QP_CC_PROFILE_ID | MRC_QP_HINT | MRC_QP_RETRY_CNT | MRC_QP_CAP | MRC_QP_VENDOR_CFG)
@@ -16,12 +18,12 @@
 
 static int check_new(const struct mrc_context *context, const struct mrc_qp_init_attr *attr)
 {
-	int error = attr ? mrc_check_context(context) : EINVAL;
+	int error = mrc_check_place_of(CREATE, attr);
 
-	if (error || (error = mrc_check(attr->pd, PD)))
+	if (error || (error = mrc_checked(CREATE, context, MRC_CONTEXT)) || (error = mrc_checked(CREATE, attr->pd, PD)))
 		return error;
 	if (attr->pd->context != context->ibv)
-		return EINVAL;
+		return mrc_refuse(CREATE, REFUSED_OTHER_CONTEXT, "PD");
 	if (attr->send_ops_flags & ~(uint64_t)SENDS)
 		return mrc_refused("mrc_create_qp with send_ops_flags beyond RDMA_WRITE and RDMA_WRITE_WITH_IMM");
 	if (attr->protocol_version != MRC_PROTOCOL_VERSION_0 && attr->protocol_version != MRC_PROTOCOL_VERSION_1)
@@ -57,9 +59,9 @@ int mrc_destroy_qp(struct mrc_qp *qp) { return mrc_error(ibv_destroy_qp(QP_OF(qp
 
 int mrc_get_qpn(struct mrc_qp *qp, uint32_t *qpn)
 {
-	int error = qpn ? mrc_check(qp, QP) : EINVAL;
+	int error = mrc_check_place(qpn);
 
-	if (!error)
+	if (!error && !(error = mrc_check(qp, QP)))
 		*qpn = QP_OF(qp)->qp_num;
 	return mrc_minus_one(error);
 }
@@ -68,19 +70,22 @@ int mrc_get_qpn(struct mrc_qp *qp, uint32_t *qpn)
 
 static int check_attributes(const struct mrc_qp_attr *attr, int mask)
 {
-	if (mask & ~KNOWN || (mask && !attr))
-		return EINVAL;
+	if (mask & ~KNOWN)
+		return mrc_refuse(MODIFY, REFUSED_MRC_MASK_FOREIGN, mask & ~KNOWN);
+	if (mask && !attr)
+		return mrc_refuse(MODIFY, REFUSED_NO_PLACE, "mrc_attr");
 	/* There is no vendor whose settings they could be. */
 	for (size_t each = 0; mask & MRC_QP_VENDOR_CFG && each < sizeof attr->vendor_cfg; each++)
 		if (attr->vendor_cfg[each])
-			return EINVAL;
+			return mrc_refuse(MODIFY, REFUSED_VENDOR_CFG);
 	if (mask & MRC_QP_CAP && attr->cap & ~(uint32_t)KNOWN_CAPS)
-		return EINVAL;
+		return mrc_refuse(MODIFY, REFUSED_QP_CAP, attr->cap & ~(uint32_t)KNOWN_CAPS);
 	/* Larger ones would be words with a sign. */
-	return (mask & MRC_QP_EV_PROFILE_ID && attr->profile.ev_profile_id > INT64_MAX) ||
-			       (mask & MRC_QP_CC_PROFILE_ID && attr->profile.cc_profile_id > INT64_MAX)
-		       ? EINVAL
-		       : 0;
+	if (mask & MRC_QP_EV_PROFILE_ID && attr->profile.ev_profile_id > INT64_MAX)
+		return mrc_refuse(MODIFY, REFUSED_PROFILE_NUMBER, (long long)attr->profile.ev_profile_id);
+	if (mask & MRC_QP_CC_PROFILE_ID && attr->profile.cc_profile_id > INT64_MAX)
+		return mrc_refuse(MODIFY, REFUSED_PROFILE_NUMBER, (long long)attr->profile.cc_profile_id);
+	return 0;
 }
 
 static void tell_hint(const struct mrc_qp_hint *hint, word *words)
@@ -124,8 +129,8 @@ static int hold(const struct qp *qp, struct mrc_qp_hint *hint)
 	if (!hint)
 		return 0;
 	pthread_mutex_lock(&mrc_lists);
-	if (!(error = mrc_check(hint, HINT)) && hint->context != qp->mrc)
-		error = EINVAL;
+	if (!(error = mrc_checked(MODIFY, hint, HINT)) && hint->context != qp->mrc)
+		error = mrc_refuse(MODIFY, REFUSED_OTHER_CONTEXT, "hint");
 	if (!error)
 		hint->users++;
 	pthread_mutex_unlock(&mrc_lists);
@@ -158,7 +163,7 @@ static int modify(struct qp *qp, struct ibv_qp_attr *vattr, int vmask, struct mr
 		return error;
 	/* A QP that sends keeps what it has. */
 	if (mask && wanted == IBV_QPS_RTS && read_word(qp->words, STATE) == IBV_QPS_RTS)
-		return EINVAL;
+		return mrc_refuse(MODIFY, REFUSED_MRC_IN_RTS);
 	for (int each = 0; each < CALL_WORDS; each++)
 		words[each] = NOT_GIVEN;
 	if ((with_hint = mask & MRC_QP_HINT)) {
@@ -176,8 +181,10 @@ static int modify(struct qp *qp, struct ibv_qp_attr *vattr, int vmask, struct mr
 int mrc_modify_qp(struct mrc_qp *qp, struct ibv_qp_attr *vattr, int vmask, struct mrc_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr none = {0};
-	int error = vattr || !vmask ? mrc_check(qp, QP) : EINVAL;
+	int error = vmask ? mrc_check_place(vattr) : 0;
 
+	if (!error)
+		error = mrc_check(qp, QP);
 	return mrc_error(error ? error : modify((struct qp *)qp, vattr ? vattr : &none, vmask, attr, mask));
 }
 
@@ -217,8 +224,12 @@ int mrc_query_qp(struct mrc_qp *handle, struct ibv_qp_attr *vattr, int vattr_mas
 	struct qp *qp = (struct qp *)handle;
 	int error = mrc_check(qp, QP);
 
-	if (!error && ((vattr_mask && !vattr) || (mrc_attr_mask && !mrc_attr) || mrc_attr_mask & ~KNOWN))
-		error = EINVAL;
+	if (!error && vattr_mask)
+		error = mrc_check_place(vattr);
+	if (!error && mrc_attr_mask)
+		error = mrc_check_place(mrc_attr);
+	if (!error && mrc_attr_mask & ~KNOWN)
+		error = REFUSE(REFUSED_MRC_MASK_FOREIGN, mrc_attr_mask & ~KNOWN);
 	if (!error)
 		error = query(qp, vattr, mrc_attr, mrc_attr_mask);
 	if (error)
@@ -243,12 +254,12 @@ int mrc_post_send(struct mrc_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 {
 	if (!qp && bad_wr)
 		*bad_wr = wr;
-	return mrc_error(qp ? mrc_ring_send(QP_OF(qp), wr, bad_wr) : EINVAL);
+	return mrc_error(qp ? mrc_ring_send(QP_OF(qp), wr, bad_wr) : REFUSE(REFUSED_NO_SUCH_POSTED, "QP"));
 }
 
 int mrc_post_recv(struct mrc_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	if (!qp && bad_wr)
 		*bad_wr = wr;
-	return mrc_minus_one(qp ? mrc_ring_receive(QP_OF(qp), wr, bad_wr) : EINVAL);
+	return mrc_minus_one(qp ? mrc_ring_receive(QP_OF(qp), wr, bad_wr) : REFUSE(REFUSED_NO_SUCH_POSTED, "QP"));
 }

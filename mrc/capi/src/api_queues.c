@@ -7,9 +7,9 @@
 
 int mrc_create_comp_channel(struct mrc_context *context, struct mrc_comp_channel **channel)
 {
-	int error = channel ? mrc_check_context(context) : EINVAL;
+	int error = mrc_check_place(channel);
 
-	if (error)
+	if (error || (error = mrc_check_context(context)))
 		return mrc_error(error);
 	*channel = (struct mrc_comp_channel *)ibv_create_comp_channel(context->ibv);
 	return *channel ? 0 : errno;
@@ -17,9 +17,9 @@ int mrc_create_comp_channel(struct mrc_context *context, struct mrc_comp_channel
 
 int mrc_get_comp_channel_fd(struct mrc_comp_channel *channel, int *fd)
 {
-	int error = fd ? mrc_check(channel, CHANNEL) : EINVAL;
+	int error = mrc_check_place(fd);
 
-	if (!error)
+	if (!error && !(error = mrc_check(channel, CHANNEL)))
 		*fd = CHANNEL_OF(channel)->fd;
 	return mrc_minus_one(error);
 }
@@ -43,9 +43,16 @@ struct mrc_cq *mrc_create_cq(
 
 int mrc_poll_cq(struct mrc_cq *cq, int num_entries, struct ibv_wc *wc)
 {
-	int is_one = cq && (wc || num_entries <= 0) && !((struct cq *)cq)->ev_events;
-	int found = is_one ? mrc_ring_poll(CQ_OF(cq), num_entries, wc) : -EINVAL;
+	int found;
 
+	if (!cq)
+		found = -REFUSE(REFUSED_NO_SUCH_POSTED, "CQ");
+	else if (!wc && num_entries > 0)
+		found = -REFUSE(REFUSED_NO_PLACE_POLLED, "wc");
+	else if (((struct cq *)cq)->ev_events)
+		found = -REFUSE(REFUSED_CQ_OF_EVENTS_POLLED);
+	else
+		found = mrc_ring_poll(CQ_OF(cq), num_entries, wc);
 	return found < 0 ? mrc_minus_one(-found) : found;
 }
 
@@ -53,15 +60,17 @@ int mrc_destroy_cq(struct mrc_cq *cq) { return mrc_error(ibv_destroy_cq(CQ_OF(cq
 
 int mrc_req_notify_cq(struct mrc_cq *cq, int solicited_only)
 {
-	return mrc_error(cq ? mrc_ring_notify(CQ_OF(cq), solicited_only) : EINVAL);
+	return mrc_error(cq ? mrc_ring_notify(CQ_OF(cq), solicited_only) : REFUSE(REFUSED_NO_SUCH_POSTED, "CQ"));
 }
 
 int mrc_get_cq_event(struct mrc_comp_channel *channel, struct mrc_cq **cq, void **cq_context)
 {
 	struct ibv_cq *found;
 
-	if (!cq)
-		return mrc_minus_one(EINVAL);
+	int error = mrc_check_place(cq);
+
+	if (error)
+		return mrc_minus_one(error);
 	if (ibv_get_cq_event(CHANNEL_OF(channel), &found, cq_context))
 		return -1;
 	*cq = (struct mrc_cq *)found;
@@ -73,9 +82,9 @@ void mrc_ack_cq_events(struct mrc_cq *cq, unsigned int nevents) { ibv_ack_cq_eve
 int mrc_get_async_event(struct mrc_context *context, struct mrc_async_event *event)
 {
 	struct ibv_async_event found;
-	int error = event ? mrc_check_context(context) : EINVAL;
+	int error = mrc_check_place(event);
 
-	if (!error)
+	if (!error && !(error = mrc_check_context(context)))
 		error = mrc_next_event(context->ibv, &found);
 	if (error)
 		return mrc_minus_one(error);
@@ -89,4 +98,16 @@ int mrc_get_async_event(struct mrc_context *context, struct mrc_async_event *eve
 	return 0;
 }
 
-void mrc_ack_async_event(struct mrc_async_event *event) { (void)event; }
+void mrc_ack_async_event(struct mrc_async_event *event)
+{
+	struct ibv_async_event same = {0};
+
+	if (!event)
+		return;
+	same.event_type = event->event_type;
+	if (event->event_type == IBV_EVENT_CQ_ERR)
+		same.element.cq = CQ_OF(event->element.cq);
+	else if (event->event_type == IBV_EVENT_QP_FATAL)
+		same.element.qp = (struct ibv_qp *)event->element.qp;
+	ibv_ack_async_event(&same);
+}

@@ -66,7 +66,7 @@ static void fill(struct context *made, struct ibv_device *device, int async_fd)
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	int error = mrc_is_device(device) ? mrc_start() : EINVAL, fd;
+	int error = mrc_is_device(device) ? mrc_start() : REFUSE(REFUSED_NO_DEVICE), fd;
 
 	if (error)
 		return mrc_null(error);
@@ -75,7 +75,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (!made || !words[0]) {
 		mrc_delete(made);
-		return mrc_null(ENOMEM);
+		return mrc_null(REFUSE(REFUSED_NO_MEMORY));
 	}
 	if ((error = mrc_call(CALL_OPEN, words))) {
 		mrc_delete(made);
@@ -84,7 +84,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	made->handle = words[0];
 	made->error_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if ((fd = made->error_fd < 0 ? -1 : descriptor_over((int)words[1], made->error_fd)) < 0) {
-		error = errno;
+		error = REFUSE(REFUSED_NO_DESCRIPTOR, strerror(errno));
 		if (made->error_fd >= 0)
 			close(made->error_fd);
 		mrc_call(CALL_CLOSE, words);
@@ -103,8 +103,10 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 		return error;
 	word words[CALL_WORDS] = {context_of(context)->handle};
 
-	if (__atomic_load_n(&context_of(context)->mrc_contexts, __ATOMIC_RELAXED))
-		return EBUSY;
+	unsigned open = __atomic_load_n(&context_of(context)->mrc_contexts, __ATOMIC_RELAXED);
+
+	if (open)
+		return REFUSE(REFUSED_CONTEXT_IN_USE, open);
 	if ((error = mrc_call(CALL_CLOSE, words)))
 		return error;
 	mrc_orphan_cqs(context_of(context));
@@ -117,14 +119,15 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 
 /* ------------------------------------------------------------------ events */
 
-static struct ibv_qp *qp_numbered(struct ibv_context *context, uint32_t number)
+/* A QP by its number, whose event the program reads. */
+static struct ibv_qp *told_of(struct ibv_context *context, uint32_t number)
 {
 	struct ibv_qp *found = NULL;
 
 	pthread_mutex_lock(&mrc_lists);
 	for (struct qp *qp = context_of(context)->qps; qp && !found; qp = qp->next)
 		if (qp->ibv.qp_num == number)
-			found = &qp->ibv;
+			found = &qp->ibv, qp->events_told++;
 	pthread_mutex_unlock(&mrc_lists);
 	return found;
 }
@@ -153,7 +156,7 @@ int mrc_next_event(struct ibv_context *context, struct ibv_async_event *event)
 			return error;
 		event->event_type = words[0];
 		if (event->event_type == IBV_EVENT_QP_FATAL)
-			event->element.qp = qp_numbered(context, (uint32_t)words[1]);
+			event->element.qp = told_of(context, (uint32_t)words[1]);
 		else
 			event->element.port_num = (int)words[1];
 	} while (!event->element.qp); /* nothing yet, or that of a QP that is gone */
@@ -162,11 +165,20 @@ int mrc_next_event(struct ibv_context *context, struct ibv_async_event *event)
 
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	int error = event ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+	int error = mrc_check_place(event);
 
-	if (!error)
+	if (!error && !(error = mrc_check(context_of(context), CONTEXT)))
 		error = mrc_next_event(context, event);
 	return error ? (errno = error, -1) : 0;
 }
 
-EXPORT void ibv_ack_async_event(struct ibv_async_event *event) { (void)event; }
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_qp *qp = event && event->event_type == IBV_EVENT_QP_FATAL ? event->element.qp : NULL;
+	struct ibv_cq *cq = event && event->event_type == IBV_EVENT_CQ_ERR ? event->element.cq : NULL;
+
+	if (qp && !mrc_check(qp, QP))
+		mrc_acknowledge(&qp->mutex, &qp->cond, &qp->events_completed, 1);
+	else if (cq && !mrc_check(cq, CQ))
+		mrc_acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
+}

@@ -9,6 +9,7 @@
 
 /* Who polls in vain that often lets others have the processor: the endpoint, or the peer. */
 #define EMPTY_POLLS 64
+#define MOST_CQE (1 << 22)
 
 EXPORT struct ibv_cq *ibv_create_cq(
 	struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
@@ -22,8 +23,14 @@ EXPORT struct ibv_cq *ibv_create_cq(
 		error = mrc_check(channel, CHANNEL);
 	if (error)
 		return mrc_null(error);
-	if (cqe < 1 || cqe > 1 << 22 || comp_vector || (channel && channel->context != context))
-		return mrc_null(EINVAL);
+	if (cqe < 1 || cqe > MOST_CQE)
+		error = REFUSE(REFUSED_CQ_SIZE, cqe, MOST_CQE);
+	else if (comp_vector)
+		error = REFUSE(REFUSED_CQ_VECTOR, comp_vector);
+	else if (channel && channel->context != context)
+		error = REFUSE(REFUSED_OTHER_CONTEXT, "completion channel");
+	if (error)
+		return mrc_null(error);
 	while (room < cqe)
 		room *= 2;
 	cq = mrc_new(CQ, sizeof *cq);
@@ -35,7 +42,7 @@ EXPORT struct ibv_cq *ibv_create_cq(
 		free(cq->words);
 		free(cq->entries);
 		mrc_delete(cq);
-		return mrc_null(ENOMEM);
+		return mrc_null(REFUSE(REFUSED_NO_MEMORY));
 	}
 	cq->words[CQ_MASK] = room - 1;
 	cq->words[CQ_ROOM] = cqe;
@@ -73,7 +80,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	pthread_mutex_lock(&mrc_lists);
 	if (cq->users) {
 		pthread_mutex_unlock(&mrc_lists);
-		return EBUSY;
+		return REFUSE(REFUSED_CQ_IN_USE);
 	}
 	if (ibv->context) { /* else it is closed */
 		struct cq **own = &context_of(ibv->context)->cqs;
@@ -91,6 +98,9 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 		ibv->channel->refcnt--;
 	}
 	pthread_mutex_unlock(&mrc_lists);
+	mrc_await(__func__, &ibv->mutex, &ibv->cond, &ibv->comp_events_completed, cq->events_told, "ibv_ack_cq_events");
+	mrc_await(
+		__func__, &ibv->mutex, &ibv->cond, &ibv->async_events_completed, cq->errors_told, "ibv_ack_async_event");
 	free(cq->words);
 	free(cq->entries);
 	mrc_delete(cq);
@@ -118,10 +128,10 @@ int mrc_ring_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 	int count = 0;
 
 	if (mrc_is_forked())
-		return -EIO;
+		return -mrc_refuse("poll_cq", REFUSED_FORKED);
 	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
 		if (read_word(words, OVERRUN))
-			return -EIO;
+			return -mrc_refuse("poll_cq", REFUSED_CQ_OVERRUN);
 		unsigned empty = __atomic_load_n(&cq->empty, __ATOMIC_RELAXED) + 1;
 
 		__atomic_store_n(&cq->empty, empty, __ATOMIC_RELAXED);
@@ -169,7 +179,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	channel->ibv.context = context;
 	channel->ibv.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 	if (channel->ibv.fd < 0) {
-		int error = errno;
+		int error = REFUSE(REFUSED_NO_DESCRIPTOR, strerror(errno));
 
 		mrc_delete(channel);
 		return mrc_null(error);
@@ -182,7 +192,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	int error = mrc_check(channel, CHANNEL);
 
 	if (error || channel->refcnt)
-		return error ? error : EBUSY;
+		return error ? error : REFUSE(REFUSED_CHANNEL_IN_USE, channel->refcnt);
 	close(channel->fd);
 	mrc_delete(channel);
 	return 0;
@@ -209,7 +219,7 @@ struct cq *mrc_overrun_cq(struct context *context)
 			found = cq;
 	}
 	if (found)
-		found->error_told = 1;
+		found->error_told = 1, found->errors_told++;
 	count = 1;
 	if (more && write(context->error_fd, &count, sizeof count) < 0)
 		more = 0; /* full: it is readable */
@@ -234,9 +244,9 @@ int mrc_ring_notify(struct ibv_cq *ibv, int solicited_only)
 	word wanted = solicited_only ? SOLICITED_ONLY : ANYTHING;
 
 	if (mrc_is_forked())
-		return EIO;
+		return mrc_refuse("req_notify_cq", REFUSED_FORKED);
 	if (!ibv->channel)
-		return EINVAL;
+		return mrc_refuse("req_notify_cq", REFUSED_CQ_SILENT);
 	pthread_mutex_lock(&mrc_lists);
 	if (has_fired(cq))
 		cq->events++;
@@ -261,6 +271,7 @@ static struct cq *next_event(struct channel *channel)
 		else
 			continue;
 		found = cq;
+		cq->events_told++;
 	}
 	pthread_mutex_unlock(&mrc_lists);
 	return found;
@@ -270,8 +281,10 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ib
 {
 	uint64_t count;
 
-	int error = ibv && cq_context ? mrc_check(channel, CHANNEL) : EINVAL;
+	int error = ibv ? mrc_check_place(cq_context) : REFUSE(REFUSED_NO_PLACE, "cq");
 
+	if (!error)
+		error = mrc_check(channel, CHANNEL);
 	if (error) /* a child would take its parent's events */
 		return errno = error, -1;
 	for (;;) {
@@ -290,5 +303,5 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ib
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
 	if (!mrc_check(cq, CQ))
-		__atomic_fetch_add(&cq->comp_events_completed, count, __ATOMIC_RELAXED);
+		mrc_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, count);
 }

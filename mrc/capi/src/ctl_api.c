@@ -4,14 +4,12 @@
 
 EXPORT mrc_libmrc_ctl_function mrc_libmrc_ctl;
 
-static int ask(struct ibv_context *context, enum control what, uint64_t number, void *attr, int mask)
+static int ask(const char *function, struct ibv_context *context, enum control what, uint64_t number, void *attr, int mask)
 {
 	word words[CALL_WORDS] = {0};
 	int error;
 
-	if (!context || !attr)
-		return EINVAL;
-	if ((error = mrc_check(context_of(context), CONTEXT)))
+	if ((error = mrc_check_place_of(function, attr)) || (error = mrc_checked(function, context_of(context), CONTEXT)))
 		return error;
 	words[CONTROL_CONTEXT] = context_of(context)->handle;
 	words[CONTROL_WHAT] = what;
@@ -21,18 +19,18 @@ static int ask(struct ibv_context *context, enum control what, uint64_t number, 
 	return mrc_call(CALL_CONTROL, words);
 }
 
-static int ask_over(struct mrc_context *context, enum control what, uint64_t number, void *attr, int mask)
+static int ask_over(const char *function, struct mrc_context *context, enum control what, uint64_t number, void *attr, int mask)
 {
-	int error = mrc_check_context(context);
+	int error = mrc_checked(function, context, MRC_CONTEXT);
 
-	return mrc_minus_one(error ? error : ask(context->ibv, what, number, attr, mask));
+	return mrc_minus_one(error ? error : ask(function, context->ibv, what, number, attr, mask));
 }
 
 int mrc_ctl_query_device(struct ibv_context *context, struct mrc_ctl_device_attr *ctl_attr)
 {
 	if (ctl_attr)
 		memset(ctl_attr, 0, sizeof *ctl_attr);
-	return mrc_minus_one(ask(context, CONTROL_QUERY_DEVICE, 0, ctl_attr, 0));
+	return mrc_minus_one(ask(__func__, context, CONTROL_QUERY_DEVICE, 0, ctl_attr, 0));
 }
 
 int mrc_ctl_query_device_ex(
@@ -42,8 +40,8 @@ int mrc_ctl_query_device_ex(
 
 	if (supported)
 		*supported = 0;
-	if (!error && (!supported || mcontext->ibv != context))
-		error = EINVAL;
+	if (!error && !(error = mrc_check_place(supported)) && mcontext->ibv != context)
+		error = REFUSE(REFUSED_OTHER_CONTEXT, "context of mrc.h");
 	if (error)
 		return mrc_minus_one(error);
 	if (mrc_ctl_query_device(context, ctl_attr))
@@ -54,18 +52,18 @@ int mrc_ctl_query_device_ex(
 
 int mrc_ctl_query_port(struct mrc_context *context, uint8_t port_num, struct mrc_ctl_port_attr *attr, int attr_mask)
 {
-	return ask_over(context, CONTROL_QUERY_PORT, port_num, attr, attr_mask);
+	return ask_over(__func__, context, CONTROL_QUERY_PORT, port_num, attr, attr_mask);
 }
 
 int mrc_ctl_modify_port(struct mrc_context *context, uint8_t port_num, struct mrc_ctl_port_attr *attr, int attr_mask)
 {
-	return ask_over(context, CONTROL_MODIFY_PORT, port_num, attr, attr_mask);
+	return ask_over(__func__, context, CONTROL_MODIFY_PORT, port_num, attr, attr_mask);
 }
 
 #define ASKS(name, what, type)                                                                                         \
 	int name(struct mrc_context *mrc_ctx, uint64_t id, type *attr, int attr_mask)                                  \
 	{                                                                                                              \
-		return ask_over(mrc_ctx, what, id, attr, attr_mask);                                                   \
+		return ask_over(__func__, mrc_ctx, what, id, attr, attr_mask);                                                   \
 	}
 
 ASKS(mrc_ctl_modify_ev_fmt_profile, CONTROL_MODIFY_FORMAT, struct mrc_ctl_ev_fmt_profile_attr)

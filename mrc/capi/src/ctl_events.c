@@ -92,8 +92,12 @@ int mrc_ctl_poll_ev_event(struct mrc_cq *ev_cq, int num_entries, struct mrc_ctl_
 	struct cq *cq = (struct cq *)ev_cq;
 	int error = mrc_check(cq, CQ), count = 0;
 
-	if (!error && (!cq->ev_events || num_entries < 0 || (num_entries && !ev_event)))
-		error = EINVAL;
+	if (!error && !cq->ev_events)
+		error = REFUSE(REFUSED_CQ_OF_COMPLETIONS);
+	if (!error && num_entries < 0)
+		error = REFUSE(REFUSED_COUNT, "num_entries", num_entries);
+	if (!error && num_entries && !ev_event)
+		error = REFUSE(REFUSED_NO_PLACE_POLLED, "ev_event");
 	if (error)
 		return -error;
 	/* Events of version 1.0.0 end before the state. */
@@ -117,8 +121,12 @@ int mrc_ctl_ep_batch_send_wait(struct mrc_context *mrc_ctx, uint8_t req_tc, enum
 
 	if (num_rsp)
 		*num_rsp = 0;
-	if (!error && (!num_rsp || num_req < 0 || (num_req && (!req || !rsp))))
-		error = EINVAL;
+	if (!error)
+		error = mrc_check_place(num_rsp);
+	if (!error && num_req < 0)
+		error = REFUSE(REFUSED_COUNT, "num_req", num_req);
+	if (!error && num_req && !(error = mrc_check_place(req)))
+		error = mrc_check_place(rsp);
 	if (error)
 		return mrc_minus_one(error);
 	word words[CALL_WORDS] = {[OPERATE_CONTEXT] = context_of(mrc_ctx->ibv)->handle, [OPERATE_KIND] = op_type,

@@ -17,23 +17,6 @@ static struct ibv_device the_device = {
 	.ibdev_path = "/sys/class/infiniband/mrc0",
 };
 
-int mrc_refused(const char *what)
-{
-	static const char *told[128];
-
-	/* Once for each: a program may ask for it with every message. */
-	for (int each = 0; each < 128; each++) {
-		const char *empty = NULL;
-
-		if (__atomic_compare_exchange_n(&told[each], &empty, what, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-			break;
-		if (empty == what)
-			return errno = EOPNOTSUPP;
-	}
-	fprintf(stderr, "mrc: %s: MRC has no such thing, or this library does not have it\n", what);
-	return errno = EOPNOTSUPP;
-}
-
 void *mrc_null(int error)
 {
 	errno = error;
@@ -56,7 +39,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	struct ibv_device **list = calloc(2, sizeof *list);
 
 	if (!list)
-		return mrc_null(ENOMEM);
+		return mrc_null(REFUSE(REFUSED_NO_MEMORY));
 	list[0] = &the_device;
 	if (num_devices)
 		*num_devices = 1;
@@ -66,7 +49,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 EXPORT void ibv_free_device_list(struct ibv_device **list) { free(list); }
 EXPORT const char *ibv_get_device_name(struct ibv_device *device)
 {
-	return mrc_is_device(device) ? device->name : mrc_null(EINVAL);
+	return mrc_is_device(device) ? device->name : mrc_null(REFUSE(REFUSED_NO_DEVICE));
 }
 
 EXPORT int ibv_get_device_index(struct ibv_device *device) { return mrc_is_device(device) ? 0 : -1; }
@@ -89,7 +72,10 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
 	struct ibv_port_attr told = {0};
-	int error = attr ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+	int error = mrc_check_place(attr);
+
+	if (!error)
+		error = mrc_check(context_of(context), CONTEXT);
 
 	if (error)
 		return error;
@@ -120,9 +106,9 @@ EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct ibv_
 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-	int error = attr ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+	int error = mrc_check_place(attr);
 
-	if (error)
+	if (error || (error = mrc_check(context_of(context), CONTEXT)))
 		return error;
 	*attr = (struct ibv_device_attr){
 		.fw_ver = "1.0",
@@ -145,13 +131,20 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
+static int check_port(const char *function, unsigned port)
+{
+	return port == 1 ? 0 : mrc_refuse(function, REFUSED_NO_PORT, port);
+}
+
 /* An errno. There is one GID: programs ask for that of RoCEv2 at the index where their NICs have it, each has the same. */
 static int query_gid(struct ibv_context *context, unsigned port, unsigned index, union ibv_gid *gid)
 {
 	int error = mrc_check(context_of(context), CONTEXT);
 
-	if (error || !gid || port != 1 || index >= GIDS)
-		return error ? error : EINVAL;
+	if (error || (error = mrc_check_place(gid)) || (error = check_port("query_gid", port)))
+		return error;
+	if (index >= GIDS)
+		return REFUSE(REFUSED_NO_GID, index);
 	word words[CALL_WORDS] = {context_of(context)->handle, index, (word)(uintptr_t)gid};
 
 	return mrc_call(CALL_QUERY_GID, words);
@@ -169,11 +162,13 @@ EXPORT int _ibv_query_gid_ex(
 {
 	struct ibv_gid_entry told = {.gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2};
 
-	if (!entry || flags)
-		return EINVAL;
+	int error = mrc_check_place(entry);
+
+	if (error || flags)
+		return error ? error : REFUSE(REFUSED_NO_FLAGS, flags);
 	if (index >= GIDS)
 		return ENODATA;
-	int error = query_gid(context, port, index, &told.gid);
+	error = query_gid(context, port, index, &told.gid);
 
 	if (!error)
 		memcpy(entry, &told, size < sizeof told ? size : sizeof told);
@@ -183,10 +178,14 @@ EXPORT int _ibv_query_gid_ex(
 EXPORT long _ibv_query_gid_table(
 	struct ibv_context *context, struct ibv_gid_entry *entries, size_t most, uint32_t flags, size_t size)
 {
-	if (!entries || flags || !most || size < sizeof *entries)
-		return -EINVAL;
 	struct ibv_gid_entry told = {.port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
-	int error = query_gid(context, 1, 0, &told.gid);
+	int error = mrc_check_place(entries);
+
+	if (error || flags)
+		return -(error ? error : REFUSE(REFUSED_NO_FLAGS, flags));
+	if (!most || size < sizeof *entries)
+		return -REFUSE(REFUSED_TABLE_SIZE, most, size, sizeof *entries);
+	error = query_gid(context, 1, 0, &told.gid);
 
 	if (!error)
 		memcpy(entries, &told, sizeof told);
@@ -195,9 +194,9 @@ EXPORT long _ibv_query_gid_table(
 
 EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type)
 {
-	int error = type && port == 1 ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+	int error = mrc_check_place(type);
 
-	if (error)
+	if (error || (error = check_port(__func__, port)) || (error = mrc_check(context_of(context), CONTEXT)))
 		return error;
 	*type = 1; /* RoCEv2, as sysfs counts them */
 	return index < GIDS ? 0 : ENODATA;
@@ -205,14 +204,20 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigne
 
 EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	int error = pkey && port == 1 && !index ? mrc_check(context_of(context), CONTEXT) : EINVAL;
+	int error = mrc_check_place(pkey);
 
-	if (!error)
+	if (!error && !(error = check_port(__func__, port)) && index)
+		error = REFUSE(REFUSED_NO_PKEY, index);
+	if (!error && !(error = mrc_check(context_of(context), CONTEXT)))
 		*pkey = 0xffff;
 	return minus_one(error);
 }
 
 EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
-	return minus_one(port == 1 && pkey == 0xffff ? mrc_check(context_of(context), CONTEXT) : EINVAL);
+	int error = check_port(__func__, port);
+
+	if (!error && pkey != 0xffff)
+		error = REFUSE(REFUSED_NO_PKEY, __builtin_bswap16(pkey));
+	return minus_one(error ? error : mrc_check(context_of(context), CONTEXT));
 }

@@ -72,7 +72,7 @@ void *mrc_new(enum kind kind, size_t size)
 	void *object = calloc(1, size);
 
 	if (!object)
-		return mrc_null(ENOMEM);
+		return mrc_null(REFUSE(REFUSED_NO_MEMORY));
 	pthread_rwlock_wrlock(&lock);
 	int error = make_room();
 
@@ -82,7 +82,7 @@ void *mrc_new(enum kind kind, size_t size)
 	if (!error)
 		return object;
 	free(object);
-	return mrc_null(error);
+	return mrc_null(REFUSE(REFUSED_NO_MEMORY));
 }
 
 void mrc_delete(void *object)
@@ -96,7 +96,7 @@ void mrc_delete(void *object)
 	free(object);
 }
 
-int mrc_check(const void *object, enum kind kind)
+int mrc_is_no(const void *object, enum kind kind)
 {
 	if (!object)
 		return EINVAL;
@@ -108,4 +108,15 @@ int mrc_check(const void *object, enum kind kind)
 
 	pthread_rwlock_unlock(&lock);
 	return error;
+}
+
+int mrc_checked(const char *function, const void *object, enum kind kind)
+{
+	static const char *const names[] = {[CONTEXT] = "context", [PD] = "PD", [MR] = "MR", [CQ] = "CQ",
+		[CHANNEL] = "completion channel", [QP] = "QP", [MRC_CONTEXT] = "context of mrc.h", [HINT] = "hint"};
+	int error = mrc_is_no(object, kind);
+
+	if (error == EIO)
+		return mrc_refuse(function, REFUSED_FORKED);
+	return error ? mrc_refuse(function, REFUSED_NO_SUCH, names[kind]) : 0;
 }

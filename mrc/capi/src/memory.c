@@ -56,7 +56,7 @@ static int check_memory(const void *addr, size_t length, unsigned access)
 	FILE *maps;
 
 	if (!length || end < at || length > PTRDIFF_MAX)
-		return EINVAL;
+		return mrc_refuse("reg_mr", REFUSED_MR_LENGTH, length, addr);
 	if (!(maps = fopen("/proc/self/maps", "re")))
 		return 0; /* it cannot be told */
 	while (at < end && fgets(line, sizeof line, maps))
@@ -67,12 +67,12 @@ static int check_memory(const void *addr, size_t length, unsigned access)
 			at = next;
 		}
 	fclose(maps);
-	return at < end ? EFAULT : 0;
+	return at < end ? mrc_refuse("reg_mr", REFUSED_MR_MEMORY, length, addr, access ? "write" : "read") : 0;
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	int error = mrc_check(pd, PD);
+	int error = mrc_checked("reg_mr", pd, PD);
 
 	if (!error)
 		error = check_memory(addr, length, access & READABLE_AND_WRITABLE);
@@ -145,7 +145,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	word words[CALL_WORDS] = {mr->handle};
 
 	if (is_read(context_of(ibv->context), ibv->lkey))
-		return EBUSY;
+		return REFUSE(REFUSED_MR_IN_USE);
 	if ((error = mrc_call(CALL_DEREG_MR, words)))
 		return error;
 	pthread_rwlock_wrlock(&regions);

@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "infiniband/verbs.h"
+#include "refusals.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define MOST_INLINE 4096
@@ -61,6 +62,7 @@ struct cq {
 	struct mrc_context *mrc; /* that it is of; NULL without mrc.h */
 	word ev_events; /* that of EV events: their handle, or 0 */
 	uint32_t dropped; /* EV events, since the last one that found room */
+	uint32_t events_told, errors_told; /* that the program has read, and has to acknowledge */
 };
 
 struct qp {
@@ -71,6 +73,7 @@ struct qp {
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr;
 	int sq_sig_all, bit, may_post;
+	uint32_t events_told; /* that the program has read, and has to acknowledge */
 	struct qp *next;
 	struct mrc_context *mrc; /* that it is of, what it expects, and what it was to send; NULL and 0 without mrc.h */
 	struct mrc_qp_hint *hint;
@@ -81,16 +84,20 @@ struct qp {
 extern word *mrc_bells;
 extern pthread_mutex_t mrc_lists;
 
-/* An errno, after a line on stderr: `what` is not there. */
-int mrc_refused(const char *what);
 /* Sets errno and returns NULL. */
 void *mrc_null(int error);
 /* Zeroed, one of the pointers that programs may give from now on. Sets errno and returns NULL. */
 enum kind { CONTEXT = 1, PD, MR, CQ, CHANNEL, QP, MRC_CONTEXT, HINT };
 void *mrc_new(enum kind kind, size_t size);
 void mrc_delete(void *object);
-/* An errno: EINVAL for what is no such thing, or closed; EIO in a child that was forked. */
-int mrc_check(const void *object, enum kind kind);
+/* An errno, of which a function is told: EINVAL for what is no such thing, or closed; EIO in a child that was forked. */
+int mrc_checked(const char *function, const void *object, enum kind kind);
+#define mrc_check(object, kind) mrc_checked(__func__, object, kind)
+/* The same, told to nobody. */
+int mrc_is_no(const void *object, enum kind kind);
+/* EINVAL, told, where a place is NULL that something is to be read from or written to. */
+#define mrc_check_place_of(function, place) ((place) ? 0 : mrc_refuse(function, REFUSED_NO_PLACE, #place))
+#define mrc_check_place(place) mrc_check_place_of(__func__, place)
 /* Zeroed memory that begins a line of the processor's cache. NULL without any. */
 void *mrc_memory(size_t size);
 /* The address of `length` bytes at `addr` of a region, 0 where they are not in it. */
@@ -112,10 +119,16 @@ int mrc_end_events(struct cq *cq);
 void mrc_forget(struct ibv_cq *cq, uint32_t qp_num);
 /* The next asynchronous event of a context: waits for one. An errno. */
 int mrc_next_event(struct ibv_context *context, struct ibv_async_event *event);
+/* The program has acknowledged so many events. `counted` is of the mutex, and who waits is woken. */
+void mrc_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *counted, uint32_t count);
+/* Wait until so many are acknowledged, and after a second say for which function. Nobody is told of more meanwhile. */
+void mrc_await(const char *function, pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *counted, uint32_t told,
+	const char *awaited);
 /* The state that a QP shall go to. */
 enum ibv_qp_state mrc_wanted_state(const struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 /* A QP gives up its hint, if it has one. The lists are locked. */
 void mrc_release_hint(struct qp *qp);
+const char *mrc_state_name(word state);
 /* Modify with the attributes of MRC in `words` (NOT_GIVEN: not given). Checks the mask of libibverbs' attributes. */
 int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words);
 

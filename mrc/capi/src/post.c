@@ -6,6 +6,8 @@
 
 #define LARGEST_WRITE 0x7fffffffu
 #define VA_LIMIT ((uint64_t)1 << 62)
+#define SEND "post_send"
+#define RECEIVE "post_recv"
 
 static void ring(const struct qp *qp)
 {
@@ -19,12 +21,14 @@ static void ring(const struct qp *qp)
 }
 
 /* Why nothing may be posted now, 0 where it may. In ERR work completes flushed. */
-static int may_post(const struct qp *qp, word least)
+static int may_post(const char *function, const struct qp *qp, word least)
 {
 	word state = read_word(qp->words, STATE);
 
 	/* RESET by the program's own word too: the endpoint may not have come to it. */
-	return qp->may_post && state >= least && (state <= IBV_QPS_RTS || state == IBV_QPS_ERR) ? 0 : EINVAL;
+	if (qp->may_post && state >= least && (state <= IBV_QPS_RTS || state == IBV_QPS_ERR))
+		return 0;
+	return mrc_refuse(function, REFUSED_POST_STATE, mrc_state_name(qp->may_post ? state : IBV_QPS_RESET));
 }
 
 static int check_send(const struct qp *qp, const struct ibv_send_wr *wr)
@@ -33,11 +37,17 @@ static int check_send(const struct qp *qp, const struct ibv_send_wr *wr)
 
 	if (wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
 		return mrc_refused("ibv_post_send of anything but RDMA_WRITE and RDMA_WRITE_WITH_IMM");
-	if (wr->num_sge < 0 || wr->num_sge > 1 || (wr->num_sge && !sge))
-		return EINVAL;
-	if (sge && (sge->length > LARGEST_WRITE || wr->wr.rdma.remote_addr >= VA_LIMIT))
-		return EINVAL;
-	return sge && wr->send_flags & IBV_SEND_INLINE && sge->length > qp->cap.max_inline_data ? EINVAL : 0;
+	if (wr->num_sge < 0 || wr->num_sge > 1)
+		return mrc_refuse(SEND, REFUSED_POST_SGES, wr->num_sge);
+	if (wr->num_sge && !sge)
+		return mrc_refuse(SEND, REFUSED_POST_NO_LIST);
+	if (sge && sge->length > LARGEST_WRITE)
+		return mrc_refuse(SEND, REFUSED_POST_LENGTH, sge->length, LARGEST_WRITE);
+	if (sge && wr->wr.rdma.remote_addr >= VA_LIMIT)
+		return mrc_refuse(SEND, REFUSED_POST_ADDRESS, (long long)wr->wr.rdma.remote_addr, (long long)VA_LIMIT);
+	if (sge && wr->send_flags & IBV_SEND_INLINE && sge->length > qp->cap.max_inline_data)
+		return mrc_refuse(SEND, REFUSED_POST_INLINE, sge->length, qp->cap.max_inline_data);
+	return 0;
 }
 
 /* Where the endpoint reads the bytes of a write; 0 for memory that is no region's. */
@@ -60,7 +70,8 @@ static int put_send(struct qp *qp, const struct ibv_send_wr *wr, word posted)
 	int is_inline = !!(wr->send_flags & IBV_SEND_INLINE);
 
 	if (length && !(source = source_of(qp, place, wr)))
-		return EINVAL;
+		return mrc_refuse(
+			SEND, REFUSED_POST_REGION, wr->sg_list->lkey, length, (long long)wr->sg_list->addr);
 	send[WR_ID] = (word)wr->wr_id;
 	send[ADDRESS] = source;
 	send[LENGTH] = length;
@@ -74,11 +85,11 @@ static int put_send(struct qp *qp, const struct ibv_send_wr *wr, word posted)
 	return 0;
 }
 
-static int refuse_child(void **bad_wr, void *wr)
+static int refuse_child(const char *function, void **bad_wr, void *wr)
 {
 	if (bad_wr)
 		*bad_wr = wr;
-	return EIO;
+	return mrc_refuse(function, REFUSED_FORKED);
 }
 
 int mrc_ring_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -87,12 +98,12 @@ int mrc_ring_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	int error = 0;
 
 	if (mrc_is_forked()) /* its locks may be held for ever */
-		return refuse_child((void **)bad_wr, wr);
+		return refuse_child(SEND, (void **)bad_wr, wr);
 	pthread_spin_lock(&qp->send_lock);
 	word before = qp->words[SENDS_POSTED], posted = before;
 
 	for (; wr && !error; wr = wr->next) {
-		if ((error = may_post(qp, IBV_QPS_RTS)) || (error = check_send(qp, wr)))
+		if ((error = may_post(SEND, qp, IBV_QPS_RTS)) || (error = check_send(qp, wr)))
 			break;
 		if (posted - read_word(qp->words, SENDS_ENDED) >= (word)qp->cap.max_send_wr)
 			error = ENOMEM;
@@ -118,15 +129,15 @@ int mrc_ring_receive(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	int error = 0;
 
 	if (mrc_is_forked())
-		return refuse_child((void **)bad_wr, wr);
+		return refuse_child(RECEIVE, (void **)bad_wr, wr);
 	pthread_spin_lock(&qp->receive_lock);
 	word before = qp->words[RECEIVES_POSTED], posted = before;
 
 	for (; wr; wr = wr->next) {
-		if ((error = may_post(qp, IBV_QPS_INIT)))
+		if ((error = may_post(RECEIVE, qp, IBV_QPS_INIT)))
 			break;
 		if (wr->num_sge < 0 || wr->num_sge > 1) { /* nothing is read there: an immediate has no bytes */
-			error = EINVAL;
+			error = mrc_refuse(RECEIVE, REFUSED_POST_SGES, wr->num_sge);
 			break;
 		}
 		if (posted - read_word(qp->words, RECEIVES_ENDED) >= (word)qp->cap.max_recv_wr) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define MOST_WR (1u << 20)
+#define CREATE "create_qp"
 
 static uint64_t taken[MOST_QPS / 64]; /* places of the doorbells */
 
@@ -26,26 +27,35 @@ static word power_of_two(uint32_t wanted)
 	return room;
 }
 
+static int check_cap(const struct ibv_qp_cap *cap)
+{
+	if (cap->max_send_wr > MOST_WR || cap->max_recv_wr > MOST_WR)
+		return mrc_refuse(CREATE, REFUSED_QP_ROOM, cap->max_send_wr, cap->max_recv_wr, MOST_WR);
+	if (cap->max_inline_data > MOST_INLINE)
+		return mrc_refuse(CREATE, REFUSED_QP_INLINE, cap->max_inline_data, MOST_INLINE);
+	if (cap->max_send_sge > 1 || cap->max_recv_sge > 1)
+		return mrc_refuse(CREATE, REFUSED_QP_SGES, cap->max_send_sge, cap->max_recv_sge);
+	return 0;
+}
+
 /* What a QP asks for, or an errno. */
 static int check_new(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	int error = mrc_check(pd, PD);
+	int error = mrc_checked(CREATE, pd, PD);
 
 	if (error || !attr)
-		return error ? error : EINVAL;
-	if ((error = mrc_check(attr->send_cq, CQ)) || (error = mrc_check(attr->recv_cq, CQ)))
+		return error ? error : mrc_refuse(CREATE, REFUSED_NO_PLACE, "qp_init_attr");
+	if ((error = mrc_checked(CREATE, attr->send_cq, CQ)) || (error = mrc_checked(CREATE, attr->recv_cq, CQ)))
 		return error;
 	if (attr->qp_type != IBV_QPT_RC)
 		return mrc_refused("a QP that is not RC");
 	if (attr->srq)
 		return mrc_refused("a shared receive queue");
-	if (attr->send_cq->context != pd->context || attr->recv_cq->context != pd->context ||
-	    ((struct cq *)attr->send_cq)->ev_events || ((struct cq *)attr->recv_cq)->ev_events)
-		return EINVAL;
-	if (attr->cap.max_send_wr > MOST_WR || attr->cap.max_recv_wr > MOST_WR || attr->cap.max_inline_data > MOST_INLINE ||
-	    attr->cap.max_send_sge > 1 || attr->cap.max_recv_sge > 1)
-		return EINVAL;
-	return 0;
+	if (attr->send_cq->context != pd->context || attr->recv_cq->context != pd->context)
+		return mrc_refuse(CREATE, REFUSED_OTHER_CONTEXT, "CQ");
+	if (((struct cq *)attr->send_cq)->ev_events || ((struct cq *)attr->recv_cq)->ev_events)
+		return mrc_refuse(CREATE, REFUSED_CQ_OF_EVENTS);
+	return check_cap(&attr->cap);
 }
 
 static struct qp *with_rings(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
@@ -65,7 +75,7 @@ static struct qp *with_rings(struct ibv_pd *pd, const struct ibv_qp_init_attr *a
 	qp->inline_data = malloc((size_t)sends * qp->cap.max_inline_data + 1);
 	if (!qp->words || !qp->sends || !qp->receives || !qp->inline_data) {
 		release(qp);
-		return NULL;
+		return mrc_null(mrc_refuse(CREATE, REFUSED_NO_MEMORY));
 	}
 	qp->words[SEND_MASK] = sends - 1;
 	qp->words[RECEIVE_MASK] = receives - 1;
@@ -114,14 +124,14 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	struct qp *qp = error ? mrc_null(error) : with_rings(pd, attr);
 
 	if (!qp)
-		return error ? NULL : mrc_null(ENOMEM);
+		return NULL;
 	pthread_mutex_lock(&mrc_lists);
 	qp->bit = take_bit();
 	pthread_mutex_unlock(&mrc_lists);
 	word words[CALL_WORDS] = {
 		((struct pd *)pd)->handle, (word)(uintptr_t)qp->words, qp->cap.max_send_wr, qp->cap.max_recv_wr};
 
-	error = qp->bit < 0 ? ENOMEM : mrc_call(CALL_CREATE_QP, words);
+	error = qp->bit < 0 ? REFUSE(REFUSED_QP_TOO_MANY, MOST_QPS) : mrc_call(CALL_CREATE_QP, words);
 	if (error) {
 		pthread_mutex_lock(&mrc_lists);
 		if (qp->bit >= 0)
@@ -165,6 +175,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	pthread_mutex_unlock(&mrc_lists);
 	mrc_forget(ibv->send_cq, ibv->qp_num);
 	mrc_forget(ibv->recv_cq, ibv->qp_num);
+	mrc_await(__func__, &ibv->mutex, &ibv->cond, &ibv->events_completed, qp->events_told, "ibv_ack_async_event");
 	release(qp);
 	return 0;
 }
@@ -173,10 +184,10 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, 
 {
 	struct qp *qp = (struct qp *)ibv;
 
-	int error = attr ? mrc_check(qp, QP) : EINVAL;
+	int error = mrc_check_place(attr);
 
 	(void)mask; /* all is told */
-	if (error)
+	if (error || (error = mrc_check(qp, QP)))
 		return error;
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = ibv->state = (enum ibv_qp_state)read_word(qp->words, STATE);
@@ -201,18 +212,18 @@ struct ibv_ece {
 /* No options of a vendor's are known. */
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	int error = ece ? mrc_check(qp, QP) : EINVAL;
+	int error = mrc_check_place(ece);
 
-	if (!error)
+	if (!error && !(error = mrc_check(qp, QP)))
 		*ece = (struct ibv_ece){0};
 	return error;
 }
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	int error = ece ? mrc_check(qp, QP) : EINVAL;
+	int error = mrc_check_place(ece);
 
-	if (!error)
+	if (!error && !(error = mrc_check(qp, QP)))
 		ece->options = 0;
 	return error;
 }

@@ -2,6 +2,9 @@
 /* The states of a QP, and which attributes go with the way to each. */
 #include "objects.h"
 
+#include <stdio.h>
+
+#define MODIFY "modify_qp"
 /* What has to be given on the way to RTR and to RTS, and what may be. What a NIC would want besides is MRC's to know. */
 #define NEEDED_FOR_RTR (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 #define NEEDED_FOR_RTS IBV_QP_SQ_PSN
@@ -13,11 +16,41 @@
 #define FOR_RTS (ANY | NEEDED_FOR_RTS | OF_PATHS | OF_SENDING | IBV_QP_MAX_QP_RD_ATOMIC)
 #define IN_RTS (ANY | OF_PATHS)
 
+#define BIT_NAMES(each)                                                                                                \
+	each(IBV_QP_STATE) each(IBV_QP_CUR_STATE) each(IBV_QP_ACCESS_FLAGS) each(IBV_QP_PKEY_INDEX) each(IBV_QP_PORT)          \
+	each(IBV_QP_QKEY) each(IBV_QP_AV) each(IBV_QP_PATH_MTU) each(IBV_QP_TIMEOUT) each(IBV_QP_RETRY_CNT)                    \
+	each(IBV_QP_RNR_RETRY) each(IBV_QP_RQ_PSN) each(IBV_QP_MAX_QP_RD_ATOMIC) each(IBV_QP_ALT_PATH)                         \
+	each(IBV_QP_MIN_RNR_TIMER) each(IBV_QP_SQ_PSN) each(IBV_QP_MAX_DEST_RD_ATOMIC) each(IBV_QP_PATH_MIG_STATE)             \
+	each(IBV_QP_CAP) each(IBV_QP_DEST_QPN)
+#define MOST_NAMES 400
+
+const char *mrc_state_name(word state)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return state >= 0 && state <= IBV_QPS_ERR ? names[state] : "no state";
+}
+
+/* The names of a mask's bits, and what has none. */
+static const char *names_of(int mask, char *text)
+{
+	size_t length = 0;
+
+#define NAME_OF(bit)                                                                                                   \
+	if (mask & (bit))                                                                                              \
+		length += (size_t)snprintf(text + length, MOST_NAMES - length, "%s" #bit, length ? " | " : ""), mask &= ~(bit);
+	BIT_NAMES(NAME_OF)
+	if (mask)
+		snprintf(text + length, MOST_NAMES - length, "%s%#x", length ? " | " : "", (unsigned)mask);
+	return text;
+}
+
 /* EINVAL for attributes that are missing or foreign. In ERR and RESET nothing but the state is read: programs leave the
  * mask, too, as it was. */
 static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	int needed = 0, allowed;
+	char names[MOST_NAMES];
 
 	switch ((int)to) {
 	case IBV_QPS_RESET:
@@ -27,9 +60,13 @@ static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 	case IBV_QPS_RTS:
 		allowed = from == IBV_QPS_RTS ? IN_RTS : FOR_RTS, needed = from == IBV_QPS_RTS ? 0 : NEEDED_FOR_RTS;
 		break;
-	default: return EINVAL;
+	default: return mrc_refuse(MODIFY, REFUSED_NO_STATE, (int)to);
 	}
-	return mask & ~allowed || (mask & needed) != needed ? EINVAL : 0;
+	if (mask & ~allowed)
+		return mrc_refuse(MODIFY, REFUSED_MASK_FOREIGN, mrc_state_name(to), names_of(mask & ~allowed, names));
+	if (needed & ~mask)
+		return mrc_refuse(MODIFY, REFUSED_MASK_MISSING, mrc_state_name(to), names_of(needed & ~mask, names));
+	return 0;
 }
 
 static void tell_rtr(const struct ibv_qp_attr *attr, word *words)
@@ -88,7 +125,8 @@ int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words)
 	int error = check_mask(current, wanted, mask), is_end = wanted == IBV_QPS_RESET || wanted == IBV_QPS_ERR;
 
 	if (!error && !is_end && mask & IBV_QP_CUR_STATE && attr->cur_qp_state != current)
-		error = EINVAL;
+		error = mrc_refuse(
+			MODIFY, REFUSED_OTHER_STATE, mrc_state_name(attr->cur_qp_state), mrc_state_name(current));
 	if (error)
 		return error;
 	words[MODIFY_QP] = qp->handle;
@@ -115,10 +153,10 @@ int mrc_modify(struct qp *qp, struct ibv_qp_attr *attr, int mask, word *words)
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
-	int error = attr ? mrc_check(ibv, QP) : EINVAL;
+	int error = mrc_check_place(attr);
 	word words[CALL_WORDS];
 
-	if (error)
+	if (error || (error = mrc_check(ibv, QP)))
 		return error;
 	for (int each = 0; each < CALL_WORDS; each++)
 		words[each] = NOT_GIVEN;

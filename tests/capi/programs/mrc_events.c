@@ -72,6 +72,7 @@ static void overflow(void)
 	for (int each = 0; each < 3; each++)
 		CHECK(mrc_write(left, each, 8, IBV_SEND_SIGNALED), 0);
 	CHECK(mrc_get_async_event(mrc, &event), 0), CHECK(event.event_type, IBV_EVENT_CQ_ERR), CHECK(event.element.cq == small, 1);
+	mrc_ack_async_event(&event);
 	CHECK(mrc_poll_cq(small, 4, wc), 2);
 	CHECK((found = mrc_poll_cq(small, 4, wc)) == -1 && errno == EIO, 1);
 	CHECK(mrc_destroy_qp(left), 0), CHECK(mrc_destroy_qp(right), 0), CHECK(mrc_destroy_cq(small), 0), CHECK(mrc_destroy_cq(cq), 0);

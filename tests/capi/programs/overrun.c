@@ -59,6 +59,7 @@ int main(void)
 	CHECK(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
 	CHECK(ibv_get_async_event(context, &event), 0);
 	CHECK(event.event_type, IBV_EVENT_CQ_ERR), CHECK(event.element.cq == small[1], 1);
+	ibv_ack_async_event(&event);
 	usleep(200000);
 	CHECK(ibv_get_async_event(context, &event) == -1 && errno == EAGAIN, 1);
 	for (int each = 0; each < 2; each++) {
