@@ -28,6 +28,15 @@ static void check(int good, const char *what)
 	}
 }
 
+/* The same for what errno says nothing of. */
+static void expect(int good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "%s\n", what);
+		exit(1);
+	}
+}
+
 static uint32_t number_of(const struct mrc_ctl_ev *ev)
 {
 	uint32_t number;
@@ -41,7 +50,7 @@ static union ibv_gid gid_of(const char *address)
 {
 	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
 
-	check(inet_pton(AF_INET, address, &gid.raw[12]) == 1 || inet_pton(AF_INET6, address, &gid) == 1, "the peer's address");
+	expect(inet_pton(AF_INET, address, &gid.raw[12]) == 1 || inet_pton(AF_INET6, address, &gid) == 1, "PEER is an address");
 	return gid;
 }
 
@@ -87,11 +96,12 @@ int main(int count, char **arguments)
 	struct mrc_cq *events;
 	void *unused;
 
-	check(count > 1 && count < MOST + 2, "mrc_watch PEER [EV:PORT]...");
+	expect(count > 1 && count < MOST + 2, "usage: mrc_watch PEER [EV:PORT]...");
 	struct ibv_device **devices = ibv_get_device_list(NULL);
 	struct ibv_context *context = devices && devices[0] ? ibv_open_device(devices[0]) : NULL;
 
-	check(context && !mrc_ctl_query_device(context, &device) && (device.opt_attr & WANTED) == WANTED, "the device");
+	check(context && !mrc_ctl_query_device(context, &device), "mrc_ctl_query_device");
+	expect((device.opt_attr & WANTED) == WANTED, "the device has no EV events or no probes");
 	struct mrc_context *mrc = mrc_create_context(context, &version);
 
 	/* The queue is made first: from then on no change is missed. */

@@ -37,6 +37,15 @@ static void check(int good, const char *what)
 	}
 }
 
+/* The same for what errno says nothing of. */
+static void expect(int good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "%s\n", what);
+		exit(1);
+	}
+}
+
 static int meet(const char *port, const char *host)
 {
 	struct addrinfo *address, wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -64,7 +73,10 @@ static int meet(const char *port, const char *host)
 static void swap(int link, const void *ours, void *theirs, size_t length)
 {
 	check(write(link, ours, length) == (ssize_t)length, "write");
-	check(recv(link, theirs, length, MSG_WAITALL) == (ssize_t)length, "recv");
+	ssize_t came = recv(link, theirs, length, MSG_WAITALL);
+
+	check(came >= 0, "recv");
+	expect(came == (ssize_t)length, "the peer ended");
 }
 
 static void bring_to_rts(struct mrc_qp *qp, struct mrc_qp_hint *hint, const struct end *ours, const struct end *theirs)
@@ -109,7 +121,7 @@ int main(int count, char **arguments)
 	struct mrc_device_attr device;
 	int supported, wrong = 0;
 
-	check(count > 1, "mrc_write PORT [HOST]");
+	expect(count > 1, "usage: mrc_write PORT [HOST]");
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *context = ibv_open_device(list[0]);
 	check(context != NULL, "ibv_open_device");

@@ -39,6 +39,15 @@ static void check(int good, const char *what)
 	}
 }
 
+/* The same for what errno says nothing of. */
+static void expect(int good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "%s\n", what);
+		exit(1);
+	}
+}
+
 static void must(int error, const char *what)
 {
 	errno = error;
@@ -56,11 +65,15 @@ static double seconds(void)
 static int meet(const char *port, const char *host)
 {
 	struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = host ? 0 : AI_PASSIVE};
-	int one = 1, link;
+	int one = 1, link, error;
 
 	if (!host)
 		hints.ai_family = AF_INET6; /* IPv4 comes to it as well */
-	must(getaddrinfo(host, port, &hints, &found), "getaddrinfo");
+	if ((error = getaddrinfo(host, port, &hints, &found))) {
+		/* Its errors are numbers of their own, not of errno. */
+		fprintf(stderr, "%s: %s\n", host ? host : port, gai_strerror(error));
+		exit(1);
+	}
 	link = socket(found->ai_family, SOCK_STREAM, 0);
 	if (!host) {
 		setsockopt(link, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -78,7 +91,10 @@ static int meet(const char *port, const char *host)
 static void swap(int link, const void *ours, void *theirs, size_t length)
 {
 	check(write(link, ours, length) == (ssize_t)length, "write");
-	check(recv(link, theirs, length, MSG_WAITALL) == (ssize_t)length, "the peer ended");
+	ssize_t came = recv(link, theirs, length, MSG_WAITALL);
+
+	check(came >= 0, "recv");
+	expect(came == (ssize_t)length, "the peer ended");
 }
 
 static void bring_to_rts(struct ibv_qp *qp, const struct end *theirs)
@@ -103,6 +119,7 @@ static struct ibv_wc completion(void)
 
 	while (!(found = ibv_poll_cq(cq, 1, &done)))
 		;
+	errno = -found; /* of a negative number */
 	check(found == 1, "ibv_poll_cq");
 	if (done.status != IBV_WC_SUCCESS) {
 		fprintf(stderr, "wr_id %llu: %s\n", (unsigned long long)done.wr_id, ibv_wc_status_str(done.status));
@@ -164,7 +181,7 @@ int main(int count, char **arguments)
 	struct end theirs, ours = {.largest = count > 3 ? (uint32_t)atoi(arguments[3]) : LARGEST};
 	unsigned wrong = 0, told;
 
-	check(count > 1, "sweep PORT [HOST [LARGEST]]");
+	expect(count > 1, "usage: sweep PORT [HOST [LARGEST]]");
 	struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
 
 	check(context != NULL, "ibv_open_device");

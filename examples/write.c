@@ -34,6 +34,15 @@ static void check(int good, const char *what)
 	}
 }
 
+/* The same for what errno says nothing of. */
+static void expect(int good, const char *what)
+{
+	if (!good) {
+		fprintf(stderr, "%s\n", what);
+		exit(1);
+	}
+}
+
 static int meet(const char *port, const char *host)
 {
 	struct addrinfo *address, wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -61,7 +70,10 @@ static int meet(const char *port, const char *host)
 static void swap(int link, const void *ours, void *theirs, size_t length)
 {
 	check(write(link, ours, length) == (ssize_t)length, "write");
-	check(recv(link, theirs, length, MSG_WAITALL) == (ssize_t)length, "recv");
+	ssize_t came = recv(link, theirs, length, MSG_WAITALL);
+
+	check(came >= 0, "recv");
+	expect(came == (ssize_t)length, "the peer ended");
 }
 
 static void bring_to_rts(struct ibv_qp *qp, const struct end *ours, const struct end *theirs)
@@ -90,6 +102,7 @@ static struct ibv_wc completion(struct ibv_cq *cq)
 
 	while (!(found = ibv_poll_cq(cq, 1, &done)))
 		;
+	errno = -found; /* of a negative number */
 	check(found == 1, "ibv_poll_cq");
 	printf("wr_id %llu: %s\n", (unsigned long long)done.wr_id, ibv_wc_status_str(done.status));
 	return done;
@@ -101,7 +114,7 @@ int main(int count, char **arguments)
 	const char *host = count > 2 ? arguments[2] : NULL;
 	int devices, wrong = 0;
 
-	check(count > 1, "write PORT [HOST]");
+	expect(count > 1, "usage: write PORT [HOST]");
 	struct ibv_device **list = ibv_get_device_list(&devices);
 	struct ibv_context *context = ibv_open_device(list[0]);
 	check(context != NULL, "ibv_open_device");

@@ -89,7 +89,7 @@ def test_an_unmodified_ib_write_bw_runs_between_hosts_with_losses(mode: str) -> 
     assert [status for status, _, _ in ended] == [0, 0], ended
 
 
-@pytest.mark.parametrize("mode", ["srv6", "ecmp"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_benchmark_over_mrc_h_is_exact(mode: str, tmp_path: Path) -> None:
     program = str(compiled(PROGRAMS / "mrc_bench.c", tmp_path, "-O2"))
     with a_lab(mode) as lab:

@@ -25,6 +25,24 @@ def test_the_example_writes_a_mebibyte_and_its_immediate(inside: Inside, tmp_pat
     assert done[0].stderr == done[1].stderr == ""
 
 
+@pytest.mark.parametrize("example", ["mrc_watch", "mrc_write", "sweep", "write"])
+def test_an_example_says_in_words_what_errno_does_not_tell(inside: Inside, tmp_path: Path, example: str) -> None:
+    """How it is called, a host that nobody knows, a peer that ends."""
+    program = str(compiled(EXAMPLES / f"{example}.c", tmp_path))
+    alone = run_one(inside, program)
+    assert (alone.returncode, alone.stderr.split(" ")[:2]) == (1, ["usage:", example])
+    unknown = run_one(
+        inside, program, *(["nowhere.invalid", "0x1:1"] if example == "mrc_watch" else ["7001", "nowhere.invalid"])
+    )
+    said = "PEER is an address" if example == "mrc_watch" else "nowhere.invalid: "
+    assert (unknown.returncode, unknown.stderr[: len(said)]) == (1, said)
+    assert "Success" not in unknown.stderr
+    if example in ("mrc_write", "write"):
+        ends = "import socket; socket.create_connection(('127.0.0.2', 7001)).recv(1000)"
+        done = run_both(inside, [program, "7001"], [sys.executable, "-c", ends], port=7001)
+        assert (done[0].returncode, done[0].stderr) == (1, "the peer ended\n")
+
+
 CHECK_THEMSELVES = [
     "closed",
     "destroys",

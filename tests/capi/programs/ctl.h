@@ -59,18 +59,13 @@ static inline void make_format(enum mrc_ctl_ev_fmt_mode mode, struct mrc_ctl_ev_
 	FAILS(mrc_ctl_modify_ev_fmt_profile(mrc, 1, &attr, MRC_CTL_EV_FMT_PROFILE_STATE | MRC_CTL_EV_FMT_PROFILE_OP), 0);
 }
 
-/* EV profile 1 of format 1: explicit, with these fields and EVs, ONLINE. */
-static inline void make_profile(
-	struct mrc_ctl_ev_field *fields, int field_count, struct mrc_ctl_ev_op_entry *entries, int count)
+/* EV profile 1 that is described so: explicit, with these EVs, ONLINE. `mask` is that of what is described besides. */
+static inline void make_described(
+	struct mrc_ctl_ev_profile_attr attr, int mask, struct mrc_ctl_ev_op_entry *entries, int count)
 {
-	struct mrc_ctl_ev_profile_attr attr = {.profile_state = MRC_CTL_PROFILE_OFFLINE, .ev_mode = MRC_CTL_EV_MODE_EXP,
-		.ev_fmt_profile_id = 1, .ev_count = (uint32_t)count, .ev_min_active = 1,
-		.ev_event_mask = MRC_CTL_EV_GOOD | MRC_CTL_EV_ASSUMED_BAD,
-		.ev_fields_op = {MRC_CTL_EV_FIELDS_OP_MODIFY_FIELDS, fields, field_count}};
-
+	attr.profile_state = MRC_CTL_PROFILE_OFFLINE, attr.ev_mode = MRC_CTL_EV_MODE_EXP, attr.ev_count = (uint32_t)count;
 	FAILS(mrc_ctl_modify_ev_profile(mrc, 1, &attr,
-		      MRC_CTL_EV_PROFILE_STATE | MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID |
-			      MRC_CTL_EV_PROFILE_COUNT | MRC_CTL_EV_PROFILE_EV_FIELDS_OP),
+		      MRC_CTL_EV_PROFILE_STATE | MRC_CTL_EV_PROFILE_MODE | MRC_CTL_EV_PROFILE_FMT_ID | MRC_CTL_EV_PROFILE_COUNT | mask),
 		0);
 	attr.profile_state = MRC_CTL_PROFILE_ONLINE;
 	attr.ev_op.op = MRC_CTL_EV_OP_REPLACE_EV, attr.ev_op.entries = entries, attr.ev_op.entry_count = count;
@@ -78,4 +73,24 @@ static inline void make_profile(
 		      MRC_CTL_EV_PROFILE_STATE | MRC_CTL_EV_PROFILE_MIN_ACTIVE | MRC_CTL_EV_PROFILE_EVENT_MASK |
 			      MRC_CTL_EV_PROFILE_EV_OP),
 		0);
+}
+
+/* With these fields, of format 1. */
+static inline void make_profile(
+	struct mrc_ctl_ev_field *fields, int field_count, struct mrc_ctl_ev_op_entry *entries, int count)
+{
+	struct mrc_ctl_ev_profile_attr attr = {.ev_fmt_profile_id = 1, .ev_min_active = 1,
+		.ev_event_mask = MRC_CTL_EV_GOOD | MRC_CTL_EV_ASSUMED_BAD,
+		.ev_fields_op = {MRC_CTL_EV_FIELDS_OP_MODIFY_FIELDS, fields, field_count}};
+
+	make_described(attr, MRC_CTL_EV_PROFILE_EV_FIELDS_OP, entries, count);
+}
+
+/* Without fields: EVs are what packets carry. Each change of an EV makes an event. */
+static inline void make_plain_profile(struct mrc_ctl_ev_op_entry *entries, int count)
+{
+	struct mrc_ctl_ev_profile_attr attr = {.ev_min_active = 1,
+		.ev_event_mask = MRC_CTL_EV_GOOD | MRC_CTL_EV_ASSUMED_BAD | MRC_CTL_EV_DENIED};
+
+	make_described(attr, 0, entries, count);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A controller that has no QPs: it hears of the EVs of programs at its device, and has them probe. The peer's address and
- * the mode of its EVs are given: srv6 or udp. It does what each line of its input says, and prints a line.
+ * the mode of its EVs are given: srv6, stev or udp. It does what each line of its input says, and prints a line.
  *
+ *   make EV:PORT...               EV profile 1 of these, without fields
  *   probe TIMEOUT_NS EV:PORT...   errno, and for each answer the EV that it was for, by req_id, and the port it came by
  *   tell MASK EV:PORT             the same for a port status update
- *   deny EV:PORT                  denies it in profile 0
+ *   deny EV:PORT                  denies it in profile 1
  *   event                         profile, EV, port and state of the next event
  */
 #include "ctl.h"
@@ -24,6 +25,13 @@ static union ibv_gid gid_of(const char *address)
 	if (!inet_pton(AF_INET6, address, &gid))
 		CHECK(inet_pton(AF_INET, address, &gid.raw[12]), 1);
 	return gid;
+}
+
+static enum mrc_ctl_ev_fmt_mode mode_named(const char *name)
+{
+	if (!strcmp(name, "stev"))
+		return MRC_CTL_EV_FMT_MODE_STEV;
+	return strcmp(name, "udp") ? MRC_CTL_EV_FMT_MODE_SRV6 : MRC_CTL_EV_FMT_MODE_UDP;
 }
 
 /* The EVs of a line, EV:PORT each. */
@@ -65,6 +73,18 @@ static void operate(enum mrc_ctl_ep_op_type kind, char *words)
 	printf("\n");
 }
 
+static void make(char *words)
+{
+	struct mrc_ctl_ev evs[MOST];
+	struct mrc_ctl_ev_op_entry entries[MOST];
+	int count = evs_in(words, evs);
+
+	for (int each = 0; each < count; each++)
+		entries[each] = (struct mrc_ctl_ev_op_entry){.ev_new = evs[each], .state = MRC_CTL_EV_GOOD};
+	make_plain_profile(entries, count);
+	printf("made\n");
+}
+
 static void deny(char *words)
 {
 	struct mrc_ctl_ev evs[MOST];
@@ -72,7 +92,7 @@ static void deny(char *words)
 	evs_in(words, evs);
 	struct mrc_ctl_ev_op_entry entry = {.ev = evs[0], .state = MRC_CTL_EV_DENIED};
 
-	FAILS(ev_operation(0, MRC_CTL_EV_OP_MODIFY_EV_STATE, &entry, 1), 0);
+	FAILS(ev_operation(1, MRC_CTL_EV_OP_MODIFY_EV_STATE, &entry, 1), 0);
 	printf("denied\n");
 }
 
@@ -95,7 +115,7 @@ int main(int count, char **arguments)
 		return 2;
 	open_controller();
 	peer = gid_of(arguments[1]), ibv_query_gid(context, 1, 0, &own);
-	mode = strcmp(arguments[2], "udp") ? MRC_CTL_EV_FMT_MODE_SRV6 : MRC_CTL_EV_FMT_MODE_UDP;
+	mode = mode_named(arguments[2]);
 	struct mrc_cq *events = mrc_ctl_create_ev_event_cq(mrc, 1024, NULL, NULL, 0);
 
 	CHECK(events != NULL, 1);
@@ -106,6 +126,8 @@ int main(int count, char **arguments)
 			operate(MRC_CTL_EP_OP_EV_PROBE, words);
 		else if (!strncmp(line, "tell ", 5))
 			operate(MRC_CTL_EP_OP_PORT_STATUS_UPDATE, words);
+		else if (!strncmp(line, "make ", 5))
+			make(words);
 		else if (!strncmp(line, "deny ", 5))
 			deny(words);
 		else
