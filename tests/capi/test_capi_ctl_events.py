@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -40,7 +43,9 @@ class Watcher:
 
     def _line(self) -> str:
         assert self.process.stdout is not None
-        return self.process.stdout.readline().removesuffix("\n")
+        line = self.process.stdout.readline()
+        assert line, f"the controller has ended: {self.process.wait(60)}"
+        return line.removesuffix("\n")
 
     def __call__(self, command: str) -> str:
         assert self.process.stdin is not None
@@ -235,3 +240,34 @@ def test_probes_over_ordinary_udp(inside: Inside, tmp_path: Path, directory: str
     finally:
         for each in started:
             each.kill()
+
+
+def test_a_control_socket_that_closes_ends_no_program(inside: Inside, tmp_path: Path, directory: str) -> None:
+    """A program at the device ends just when it is asked: what is written to it then is no SIGPIPE for the controller.
+    Who closes first is chance each time."""
+    watches = str(compiled(PROGRAMS / "ctl_watches.c", tmp_path, *WATCHES))
+
+    def hang_up(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                listener.accept()[0].close()
+
+    def run() -> None:
+        env = environment(ADDRESSES[0], MRC_CONTROL_DIR=directory)
+        watcher = Watcher(subprocess.Popen([watches, ADDRESSES[1], "udp"], env=env, **PIPES))  # type: ignore[call-overload]
+        try:
+            assert {watcher("probe 1000000000 0xd001:1") for _ in range(100)} == {"EAGAIN"}
+            watcher.end()
+        finally:
+            watcher.process.kill()
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{directory}/{os.getpid()}.sock")
+        listener.listen()
+        thread = threading.Thread(target=hang_up, args=[listener])
+        thread.start()
+        try:
+            inside(run)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()

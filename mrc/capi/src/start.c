@@ -43,28 +43,60 @@ static void in_the_child(void)
 
 int mrc_is_forked(void) { return is_forked; }
 
-/* Threads that begin while signals are blocked have them blocked for good: signals are for the program's own threads. */
-static void block_signals(sigset_t *before)
-{
-	sigset_t all;
+/* Signals of the calling thread while it is in Python. */
+struct signals {
+	sigset_t before;
+	int pipe_was_pending;
+};
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, before);
+static int pipe_is_pending(void)
+{
+	sigset_t pending;
+
+	return !sigpending(&pending) && sigismember(&pending, SIGPIPE);
+}
+
+/*
+ * Threads that begin while signals are blocked have them blocked for good: signals are for the program's own threads.
+ * SIGPIPE is blocked alone in calls that wait: the endpoint at the other end of a control socket may end at any time.
+ */
+static void block_signals(struct signals *signals, int pipe_alone)
+{
+	sigset_t these;
+
+	sigfillset(&these);
+	if (pipe_alone)
+		sigemptyset(&these), sigaddset(&these, SIGPIPE);
+	signals->pipe_was_pending = pipe_is_pending();
+	pthread_sigmask(SIG_BLOCK, &these, &signals->before);
+}
+
+/* As they were. A SIGPIPE of a write in the meantime is nobody's: the write has said so. */
+static void let_signals(const struct signals *signals)
+{
+	static const struct timespec now;
+	sigset_t pipe;
+	int saved = errno;
+
+	sigemptyset(&pipe), sigaddset(&pipe, SIGPIPE);
+	if (!signals->pipe_was_pending && pipe_is_pending())
+		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &signals->before, NULL);
+	errno = saved;
 }
 
 int mrc_call(enum call what, word *words)
 {
-	sigset_t before;
+	struct signals signals;
 	/* Calls that wait start no thread, and the program has its signals meanwhile. */
 	int waits = what == CALL_ASYNC_EVENT || what == CALL_DESTROY_QP || what == CALL_OPERATE, error;
 
 	if (!ask)
 		return ENOSYS;
-	if (!waits)
-		block_signals(&before);
+	block_signals(&signals, waits);
 	error = ask(what, words);
-	if (!waits)
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	let_signals(&signals);
 	return error;
 }
 
@@ -202,16 +234,16 @@ static int start(void)
 
 int mrc_start(void)
 {
-	sigset_t before;
+	struct signals signals;
 	int failed = 0;
 
 	if (is_forked)
 		return refuse("a child that was forked has no endpoint: open the device before, or after exec", "");
-	block_signals(&before);
+	block_signals(&signals, 0);
 	pthread_mutex_lock(&starting);
 	if (!ask)
 		failed = start();
 	pthread_mutex_unlock(&starting);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	let_signals(&signals);
 	return failed;
 }
