@@ -117,3 +117,21 @@ def test_a_file_that_lacks_frames_of_the_receiver_proves_no_loss(lacks: set[int]
     after_it_all(ends)
     both = figures_of(ends.merged, "both")
     assert (both.lost, both.spurious_retransmissions) == (0, 1)
+
+
+def test_a_responder_that_reads_one_port_after_the_other_was_not_without_what_waited_at_the_next() -> None:
+    """All ten have come when its turn ends. It reads A first: its SACKs show the packets on B missing, 3 among them,
+    which is sent again before the SACK of 9 tells more."""
+    ends = Ends()
+    for psn in range(10):
+        opcode = FIRST if psn == 0 else LAST if psn == 9 else MIDDLE
+        ends.data(4 * psn, psn, B if psn % 2 else A, opcode=opcode)
+    for psn in range(0, 10, 2):
+        ends.sack(270 + psn, 0, psn, A, received=tuple(range(2, psn + 1, 2)))
+    ends.sack(300, 9, 9, B)
+    ends.data(330, 3, A, rtx=True)
+    ends.sack(380, 9, 3, A, rtx=True)
+    after_it_all(ends)
+    both = only_direction(ends.merged)
+    assert (both.figures.lost, both.figures.lost_unsure, both.figures.spurious_retransmissions) == (0, 0, 1)
+    assert path_of(both, B).resent_in_vain == 1

@@ -81,9 +81,13 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     if apart is not None and flow.copies.back is not None:
         point = with_the_far_place(point, apart.far, flow.copies.back.far)
     at_receiver = point.side == RECEIVER
-    reached = flow.copies.reached.of(requests["number"]) if flow.copies.reached and point.side == BOTH else None
+    ends = flow.copies if point.side == BOTH else None
+    reached = ends.reached.of(requests["number"]) if ends and ends.reached else None
+    answered = ends.answered.of(answers["number"]) if ends and ends.answered else None
     behind = point.side in (RECEIVER, MIDDLE)
-    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=behind, reached=reached)
+    known = fates(
+        requests, answers, mrc=flow.mrc, at_receiver=at_receiver, behind=behind, reached=reached, answered=answered
+    )
     two_clocks = flow.copies.of_two_places or flow.copies.drift is not None
     if known.reorders and (two_clocks or not_seen(known, answers, False)):
         # A sighting that was taken for another packet's stands alone too, and so does one beside those the file lacks.

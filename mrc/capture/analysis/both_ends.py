@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
 from mrc.capture.analysis.records import Rows
@@ -18,6 +19,8 @@ from mrc.capture.frames import I64, U8, Bools
 
 # A packet may take so many times as long to the receiver as the slowest did.
 _SLOWER = 1.5
+# A turn of the responder is as long as the longest of so many answers before one and behind it took.
+_NEIGHBOURS = 16
 
 
 class Names(NamedTuple):
@@ -85,6 +88,22 @@ def at_both_ends(
         found, settled = np.where(gone, names.lost, found), settled | gone
     unknown = came & ~sent.refused & ~behind & ~proven & (found == names.lost)
     return Seen(found.astype(np.uint8), settled & ~unknown, unknown)
+
+
+def had_all_before(trips: RoundTrips, reached: I64, answered: I64 | None) -> I64:
+    """For each answer the time at the receiver before which everything that came had been read when it was made; -NEVER
+    where the file does not show it. `reached` and `answered` as in `fates`.
+
+    A responder reads its ports one after the other, and answers when a turn is over: what had come through another port
+    before the packet that it answers may be unread, for as long as a turn takes.
+    """
+    came = reached[trips.transmission]
+    left = np.full(len(came), NEVER) if answered is None else answered[trips.answer]
+    seen = (came < NEVER) & (left < NEVER)
+    took = np.where(seen, left - came, 0)
+    padded = np.pad(took, _NEIGHBOURS)
+    turn = sliding_window_view(padded, 2 * _NEIGHBOURS + 1).max(axis=1) if len(took) else took
+    return np.where(seen, came - turn, -NEVER)
 
 
 def has_all(known: Acknowledged, sent: Sent) -> bool:

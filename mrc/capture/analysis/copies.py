@@ -96,9 +96,11 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
     unclear |= alone
     far = _apart(requests_once, answers_once, near)
-    reached = _reached(requests_once, far[0].far) if flow.mrc and far[0] is not None and far[0].far else None
-    later = _later(requests_once, far[0].far) if flow.mrc and far[0] is not None and far[0].far else {}
-    flow.copies = Copies(copies, duplicates, near.clock_offset, *far, unclear, drift, reached, later)
+    there, back = far if flow.mrc else (None, None)
+    reached = _reached(requests_once, there.far) if there is not None and there.far else None
+    answered = _reached(answers_once, back.far) if back is not None and back.far else None
+    later = _later(requests_once, there.far) if there is not None and there.far else {}
+    flow.copies = Copies(copies, duplicates, near.clock_offset, *far, unclear, drift, reached, answered, later)
     return window if copies else None
 
 
@@ -205,7 +207,7 @@ def _later(once: Once, far: frozenset[int]) -> dict[int, Later]:
 
 
 def _reached(once: Once, far: frozenset[int]) -> Reached:
-    """When the place further on, of these hop limits, saw each request."""
+    """When the place near the responder, of these hop limits, saw each packet."""
     rows = once.rows
     there = np.isin(once.hop, list(far))
     at = np.searchsorted(rows["number"], once.number[there], sorter=(by_number := np.argsort(rows["number"])))

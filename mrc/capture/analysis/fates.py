@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged, acknowledged
-from mrc.capture.analysis.both_ends import Names, Sent, at_both_ends, has_all
+from mrc.capture.analysis.both_ends import Names, Sent, at_both_ends, had_all_before, has_all
 from mrc.capture.analysis.go_back import gone_back, rc_fates, resent
 from mrc.capture.analysis.records import NACK, Rows
 from mrc.capture.analysis.round_trips import RoundTrips, round_trips
@@ -99,10 +99,12 @@ def fates(
     at_receiver: bool,
     behind: bool = False,
     reached: I64 | None = None,
+    answered: I64 | None = None,
 ) -> Fates:
     """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder;
     `behind`: some may have been lost before they came to it. `reached`: where a second capture at the receiver shows
-    it, when each request came there by that place's clock (NEVER: it is not in the file)."""
+    it, when each request came there by that place's clock (NEVER: it is not in the file), and `answered`, when each
+    answer left."""
     # A first transmission that comes here after its retransmission was sent before it all the same.
     order = np.lexsort((requests["number"], requests["time"], requests["rtx"], requests["seq"]))
     requests = requests[order]
@@ -118,8 +120,7 @@ def fates(
         # A responder that takes its time may have read the packets of another port later than this one.
         as_of[trips.answer] -= trips.ns
     elif reached is not None:
-        came = reached[trips.transmission]
-        as_of[trips.answer] = np.where(came < NEVER, came, -NEVER)
+        as_of[trips.answer] = had_all_before(trips, reached, answered)
     known = acknowledged(seq[first], answers, as_of)
     single = np.bincount(group, minlength=int(first.sum())) == 1 if len(group) else np.zeros(0, np.bool_)
     sure = trips.ns[single[group[trips.transmission]]] if len(trips.ns) else trips.ns

@@ -54,7 +54,7 @@ class PathSeen(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """When packets came to the place near the responder, by the clock of that place: by their number in the file, of
+    """When packets passed the place near the responder, by the clock of that place: by their number in the file, of
     the sighting that counts."""
 
     numbers: I64
@@ -104,8 +104,9 @@ class Copies:
     # Answers and requests are there more often than the distances found explain, or one place alone has some twice.
     is_unclear: bool = False
     drift: Drift | None = None
-    # Of MRC, where hop limits tell two places apart; `later` by EV.
+    # Of MRC, where hop limits tell two places apart: of requests, and of answers. `later` by EV.
     reached: Reached | None = None
+    answered: Reached | None = None
     later: dict[int, Later] = field(default_factory=dict)
 
     @property
