@@ -96,10 +96,10 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
     unclear |= alone
     far = _apart(requests_once, answers_once, near)
-    there, back = far if flow.mrc else (None, None)
-    reached = _reached(requests_once, there.far) if there is not None and there.far else None
-    answered = _reached(answers_once, back.far) if back is not None and back.far else None
-    later = _later(requests_once, there.far) if there is not None and there.far else {}
+    far_hops, far_hops_back = (each.far if flow.mrc and each is not None else frozenset[int]() for each in far)
+    reached = _reached(requests_once, far_hops) if far_hops else None
+    answered = _reached(answers_once, far_hops_back) if far_hops_back else None
+    later = _later(requests_once, far_hops) if far_hops else {}
     flow.copies = Copies(copies, duplicates, near.clock_offset, *far, unclear, drift, reached, answered, later)
     return window if copies else None
 
