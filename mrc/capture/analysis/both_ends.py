@@ -92,7 +92,7 @@ def at_both_ends(
 
 def had_all_before(trips: RoundTrips, reached: I64, answered: I64 | None) -> I64:
     """For each answer the time at the receiver before which everything that came had been read when it was made; -NEVER
-    where the file does not show it. `reached` and `answered` as in `fates`.
+    where the file does not show what it answers. `reached` and `answered` as in `fates`.
 
     A responder reads its ports one after the other, and answers when a turn is over: what had come through another port
     before the packet that it answers may be unread, for as long as a turn takes.
@@ -103,7 +103,7 @@ def had_all_before(trips: RoundTrips, reached: I64, answered: I64 | None) -> I64
     took = np.where(seen, left - came, 0)
     padded = np.pad(took, _NEIGHBOURS)
     turn = sliding_window_view(padded, 2 * _NEIGHBOURS + 1).max(axis=1) if len(took) else took
-    return np.where(seen, came - turn, -NEVER)
+    return np.where(came < NEVER, came - turn, -NEVER)
 
 
 def has_all(known: Acknowledged, sent: Sent) -> bool:

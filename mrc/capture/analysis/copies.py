@@ -98,7 +98,8 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     far = _apart(requests_once, answers_once, near)
     far_hops, far_hops_back = (each.far if flow.mrc and each is not None else frozenset[int]() for each in far)
     reached = _reached(requests_once, far_hops) if far_hops else None
-    answered = _reached(answers_once, far_hops_back) if far_hops_back else None
+    # Of answers that each place has twice it is not known which sighting is whose.
+    answered = _reached(answers_once, far_hops_back) if far_hops_back and _usual_sightings(back) <= 2 else None
     later = _later(requests_once, far_hops) if far_hops else {}
     flow.copies = Copies(copies, duplicates, near.clock_offset, *far, unclear, drift, reached, answered, later)
     return window if copies else None
