@@ -12,10 +12,10 @@ from mrc.endpoint.qp_states import MAY_SEND
 def wait_in_vain(qp: QueuePair, others: Iterable[QueuePair], since: int) -> list[QueuePair]:
     """Return the QPs of `others` that are to be given up together with `qp`. All of them have the same peer.
 
-    `qp` has had no answer since `since`, ns. A QP is returned if at least one of its timeouts has run out, or if QPs
-    that wait in vain leave it no window to begin with, and if its retries would not last longer than those of `qp`. A
-    QP without work is not returned. If any QP has heard from the peer since then, the result is empty: the peer is
-    alive, and only `qp` has failed.
+    `qp` has had no answer since `since`, ns. A QP goes with it if one of its own timeouts has run out. So does a QP
+    whose work has no room in the window, because QPs that wait in vain fill it. A QP without work stays, and so does
+    one whose retries would last longer than those of `qp`. If any QP has heard from the peer since then, the result is
+    empty: the peer is alive, and only `qp` has failed.
     """
     if _heard(qp, since):
         return []

@@ -194,6 +194,9 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
         pytest.param(70030, id="overtook the first packet of the file"),
         pytest.param(70424, id="RC: the file begins while the requestor goes back"),
         pytest.param(70886, id="receiver's answers missing from a flow that nothing but times places"),
+        pytest.param(70572, id="at both ends, each of which has all twice: which answer is whose is not known"),
+        pytest.param(70703, id="sent before the file begins, seen at the far place alone, and sent again"),
+        pytest.param(80180, id="the same, of two planes"),
     ],
 )
 def test_draws_that_were_wrong(seed: int) -> None:

@@ -138,7 +138,12 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
             stalls = direction.stalls_ns
             direction = replace(direction, stalls_ns=np.where(stalls > abs(apart.usual), stalls, 0))
     alike = of_two and apart is not None and not apart.far
-    if alike and (offset is not None or (known.requests["lone"] & known.requests["rtx"]).any()):
+    one_of_several = known.resent | ~known.first
+    # What was put on its way before the file begins, say.
+    far_alone = np.isin(known.requests["hop"], list(apart.far)) if ends and apart is not None else False
+    if (alike and (offset is not None or (known.requests["lone"] & known.requests["rtx"]).any())) or (
+        flow.mrc and (one_of_several & far_alone).any()
+    ):
         # By two clocks, or where a sighting stands alone, one may have come before the one that it seems to follow.
         forget_resent(figures)
     drifts = flow.copies.drift is not None
