@@ -16,6 +16,11 @@ def ipv4_text(address: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET, address)
 
 
+def address_text(address: bytes) -> str:
+    """The usual text of 4 or 16 bytes."""
+    return ipv4_text(address) if len(address) == 4 else ipv6_text(address)
+
+
 def seconds_text(time_ns: int, digits: int = 9) -> str:
     """Nanoseconds as seconds with so many digits behind the point; further ones are cut off."""
     whole, part = divmod(abs(time_ns) // 10 ** (9 - digits), 10**digits)

@@ -168,12 +168,13 @@ class Crafted:
         peth = struct.pack("!HBBHHHHHH", 0, 0, 0, probe_id, 0, 0x111, 0x222, 0, 1)
         return self.frame(time_ns, ev, self.bth(0xDE, self.responder, -BASE_PSN + BASE_PSN) + peth, forward=True)
 
-    def port_status(self, time_ns: int, request_id: int, mask: int, *, ev: int = 0) -> int:
+    def port_status(self, time_ns: int, request_id: int, mask: int, *, ev: int = 0, forward: bool = True) -> int:
+        """`forward`: by the host of the requestor."""
         erth = struct.pack("!HBBIIHH", 0, 0, 0, mask, 0, 0, 1)
-        return self.frame(time_ns, ev, self.bth(0xD8, 2, request_id) + erth, forward=True)
+        return self.frame(time_ns, ev, self.bth(0xD8, 2, request_id) + erth, forward=forward)
 
-    def port_status_response(self, time_ns: int, request_id: int, *, ev: int = 0) -> int:
-        return self.frame(time_ns, ev, self.bth(0xD9, 2, request_id) + bytes(36), forward=False, dscp=46)
+    def port_status_response(self, time_ns: int, request_id: int, *, ev: int = 0, forward: bool = False) -> int:
+        return self.frame(time_ns, ev, self.bth(0xD9, 2, request_id) + bytes(36), forward=forward, dscp=46)
 
     def pcap(self) -> bytes:
         return pcap_of(self.records)

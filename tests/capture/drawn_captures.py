@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 from crafted_flows import MICROSECOND, REQUESTOR_QPN, RESPONDER_QPN, Crafted, CraftedRc, ev_of, pcap_of
+from drawn_asked import as_the_flow, asked
 from drawn_forms import ADDED, FORMS
 from drawn_mrc import Fabric, MrcFlow, Packet, Weather, past
 from drawn_rc import RcFlow
@@ -51,6 +52,12 @@ class Draw:
     # By how much the clock was set, and from which sighting on.
     step_ns: int = 0
     step_at: int = 0
+    # How much later the copy of each packet is, and what was added to all times so that none is below zero.
+    twice_ns: int = 0
+    shift_ns: int = 0
+    # From when on and in what time the receiver's clock gained `offset_ns`; without a time it was ahead all along.
+    drifts_from: int = 0
+    drifts_in: int = 0
     # What the frames are wrapped in, and how many bytes of each the capture kept.
     form: str = "plain"
     snaplen: int = 65535
@@ -67,6 +74,10 @@ class Draw:
         return (
             f"seed {self.seed}: {self.transport} {self.fault} at {self.place}, {self.harm}, {addressed}{form}{beside}"
         )
+
+    def ahead_ns(self, time: int) -> int:
+        """How far the receiver's clock is ahead."""
+        return self.offset_ns * (time - self.drifts_from) // self.drifts_in if self.drifts_in else self.offset_ns
 
     @property
     def responder_qpn(self) -> int:
@@ -87,6 +98,10 @@ class Sighting:
     def is_trimmed(self) -> bool:
         return past(self.packet.trimmed, self.point)
 
+    def again(self, after_ns: int) -> Sighting:
+        """The copy that a capture makes of it."""
+        return Sighting(self.packet, self.point, self.time + after_ns, self.frame, True)
+
     @property
     def headers(self) -> bytes:
         """All but the payload and the ICRC."""
@@ -103,6 +118,8 @@ class Drawn:
     sightings: list[Sighting] = field(default_factory=list)
     # Flows of other hosts in the same file.
     beside: list[Drawn] = field(default_factory=list)
+    # Endpoint requests and responses of its hosts in the file, of `asked`.
+    asked: list[Sighting] = field(default_factory=list)
     # Packets that the capture cut before their headers end: no sightings.
     cut_short: int = 0
 
@@ -173,6 +190,8 @@ def drawn(
     fabric.run()
     made = Drawn(draw, b"", fabric.packets, weather)
     made.sightings = _harmed(_seen(draw, fabric.packets), draw, chance)
+    asking = asked(draw, fabric.packets, weather)
+    made.asked = as_the_flow(_seen(draw, asking), made.sightings, draw)
     hosts = hosts or (more.choice((1, 1, 1, 2, 3)) if draw.harm == "none" and not flow else 1)
     for other in range(1, hosts):
         # As far apart from each other as senders of one job are.
@@ -188,7 +207,7 @@ def drawn(
                 count=count_given,
             )
         )
-    everything = [*made.sightings, *(each for one in made.beside for each in one.sightings)]
+    everything = [each for one in (made, *made.beside) for each in (*one.sightings, *one.asked)]
     everything.sort(key=lambda each: each.time)
     _cut_short(made, more)
     made.capture = pcap_of(
@@ -296,30 +315,28 @@ def _harmed(seen: list[Sighting], draw: Draw, chance: random.Random) -> list[Sig
     if draw.harm == "cut":
         return seen[: 2 * len(seen) // 3]
     if draw.harm == "twice":
-        after = chance.choice((0, 40, 900))
-        again = [Sighting(each.packet, each.point, each.time + after, each.frame, True) for each in seen]
-        return sorted(seen + again, key=lambda each: each.time)
+        draw.twice_ns = chance.choice((0, 40, 900))
+        return sorted(seen + [each.again(draw.twice_ns) for each in seen], key=lambda each: each.time)
     if draw.harm == "offset":
         draw.offset_ns = chance.choice((-1, 1)) * chance.choice((30, 700, 20_000)) * MICROSECOND
-        for each in seen:
-            each.time += draw.offset_ns if each.point == "receiver" else 0
-        earliest = min(each.time for each in seen)
-        for each in seen:
-            each.time -= min(0, earliest)
-        return sorted(seen, key=lambda each: each.time)
+        return _by_two_clocks(seen, draw)
     if draw.harm == "drift":
         # As far as 50 ppm go in some seconds, in the short time of a drawn flow.
-        span = max(1, seen[-1].time - seen[0].time)
+        draw.drifts_from, draw.drifts_in = seen[0].time, max(1, seen[-1].time - seen[0].time)
         draw.offset_ns = chance.choice((-1, 1)) * chance.choice((2, 15, 60)) * MICROSECOND
-        for each in seen:
-            each.time += draw.offset_ns * (each.time - seen[0].time) // span if each.point == "receiver" else 0
-        earliest = min(each.time for each in seen)
-        for each in seen:
-            each.time -= min(0, earliest)
-        return sorted(seen, key=lambda each: each.time)
+        return _by_two_clocks(seen, draw)
     if draw.harm == "step":
         draw.step_ns = chance.choice((100, 3_000, 3_600_000)) * 1000 * MICROSECOND
         draw.step_at = chance.randrange(len(seen) // 4, 3 * len(seen) // 4)
         for each in seen[draw.step_at :]:
             each.time += draw.step_ns
     return seen
+
+
+def _by_two_clocks(seen: list[Sighting], draw: Draw) -> list[Sighting]:
+    for each in seen:
+        each.time += draw.ahead_ns(each.time) if each.point == "receiver" else 0
+    draw.shift_ns = -min(0, *(each.time for each in seen))
+    for each in seen:
+        each.time += draw.shift_ns
+    return sorted(seen, key=lambda each: each.time)

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from analyzing import analysis_of
+from drawn_asked_truth import judged_asked, unanswered
 from drawn_captures import Drawn, Sighting
 from drawn_faults import LOSSES, answers, found_fault
 from drawn_mrc import HOST, Packet, past
@@ -69,7 +70,9 @@ def judged(made: Drawn) -> Judged:
         # What is about no flow is checked with the first.
         said.check_findings([each for each in said_findings if each.qp in (figures.name, *[None] * (one is made))])
         wrong += [f"flow {one.draw.flow}: {each}" if one.draw.flow else each for each in said.wrong]
-        unknown += _unknown(one, figures)
+        wrong_asked, unknown_asked = judged_asked(one, analysis.operations)
+        wrong += wrong_asked
+        unknown += _unknown(one, figures) + unknown_asked
     if made.cut_short and not any(each.kind == "snaplen-too-short" for each in said_findings):
         wrong.append("nothing is said of the snaplen")
     return Judged(wrong, unknown, found_fault(made, said_findings))
@@ -338,6 +341,7 @@ class _Said:
         allowed |= {"step": {"clock-stepped", "clock-unsure"}}.get(self.draw.harm, set())
         allowed |= {"drift": {"clocks-apart", "clocks-drift"}}.get(self.draw.harm, set())
         allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
+        allowed |= {"unanswered-endpoint-requests"} if unanswered(self.made) else set()
         if self.draw.harm == "step" and not self.analysis.clock_steps and self.looks_like_a_pause():
             allowed |= {"stall"}
         # RC goes back for what comes late.

@@ -29,7 +29,7 @@ from mrc.capture.analysis.flows import Flow
 from mrc.capture.analysis.path_figures import named, paths_of, plane_figures, planes_of
 from mrc.capture.analysis.path_states import histories
 from mrc.capture.analysis.placing import is_in_order, placed
-from mrc.capture.analysis.probing import address_text, match_probes
+from mrc.capture.analysis.probing import match_probes
 from mrc.capture.analysis.records import (
     ACK,
     NACK,
@@ -53,6 +53,7 @@ from mrc.capture.analysis.unknown import (
     unknowable,
 )
 from mrc.capture.frames import Bools
+from mrc.capture.texts import address_text
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 
 _BELIEVED = 3

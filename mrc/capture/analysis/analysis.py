@@ -9,13 +9,13 @@ import numpy as np
 
 from mrc.capture.analysis.analysing import analyse
 from mrc.capture.analysis.clock import Clock, Pause, Step, moved
-from mrc.capture.analysis.copies import operations_once, remove_copies
+from mrc.capture.analysis.copies import remove_copies
 from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.endpoint_operations import EndpointOperation, endpoint_operations
 from mrc.capture.analysis.figures import QpFigures
 from mrc.capture.analysis.flows import Flow, Flows
 from mrc.capture.analysis.forward_steps import set_forward, without_steps
 from mrc.capture.analysis.mirrors import Mirror, Mirrors
-from mrc.capture.analysis.probing import EndpointOperation, operations
 from mrc.capture.analysis.records import OTHER, Fields
 from mrc.capture.columns import NOT_THERE, RIGHT, WRONG, Columns
 from mrc.capture.frames import I64
@@ -139,7 +139,7 @@ class Collector:
             self._malformed,
             self._cut_to,
             self._flows.left_out,
-            operations(operations_once(self._flows.endpoint_operations)),
+            endpoint_operations(self._flows.endpoint_operations, self._flows.all, unsure),
             self._mirrors.finish(),
             directions,
             _paired(self._flows.all, directions),

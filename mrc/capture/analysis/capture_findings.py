@@ -69,7 +69,7 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
             ports = ", ".join(str(bit + 1) for bit in range(32) if missing >> bit & 1)
             text = f"{each.source} reported to {each.destination} that its port {ports} is down"
             yield Finding(WARNING, "port-down", text, packet=each.packet, time_ns=each.time_ns, weight=1)
-    silent = [each for each in analysis.operations if each.rtt_ns is None]
+    silent = [each for each in analysis.operations if each.answered is False]
     # Between the two, responses may take another way.
     between = bool(analysis.directions) and all(each.figures.capture_point == MIDDLE for each in analysis.directions)
     if silent and not between:

@@ -15,11 +15,11 @@ import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.drift import without_drift
-from mrc.capture.analysis.flows import ClockOffset, Copies, Flow, Pair, Reached
+from mrc.capture.analysis.flows import ClockOffset, Copies, Flow, Reached
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
 from mrc.capture.analysis.one_way import Later, compared
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
-from mrc.capture.analysis.records import ANSWER_ROW, ENDPOINT_ROW, NAK, PROBE_ROW, REQUEST_ROW, Rows
+from mrc.capture.analysis.records import ANSWER_ROW, NAK, PROBE_ROW, REQUEST_ROW, Rows
 from mrc.capture.analysis.sightings import MOST, Once, Sightings
 from mrc.capture.frames import I64, Bools
 
@@ -333,16 +333,3 @@ def _signed_gaps(sightings: Sightings, seen: _Ends, forward: bool) -> tuple[I64,
     later = hop < hop_before
     far, near = np.where(later == forward, hop, hop_before), np.where(later == forward, hop_before, hop)
     return np.where(later, 1, -1) * gap, set(far.tolist()) - set(near.tolist())
-
-
-def operations_once(found: dict[Pair, list[Rows]]) -> dict[Pair, Rows]:
-    """Endpoint operations, the first sighting of each, in order of time. They carry a number of their own, so that
-    only one that is sent again after a timeout looks the same."""
-    once = {}
-    for pair, parts in found.items():
-        rows = joined(parts, ENDPOINT_ROW)
-        key = _key(rows, rows["request_id"].astype(np.int64) << 1 | rows["answers"])
-        sightings = Sightings(rows, key)
-        near = Window((0,), (_NEAR_NS,))
-        once[pair] = Once(sightings, sightings.transmissions(near), last=False, high=True).rows
-    return once

@@ -26,12 +26,16 @@ _ALIKE = 2.0
 
 
 class Drift(NamedTuple):
-    """The clock of the place near the responder gains `gain` nanoseconds in a nanosecond, `ns` in the whole flow; it is
-    `taken_out` where hop limits tell that place's sightings apart."""
+    """The clock of the place near the responder gains `gain` nanoseconds in a nanosecond from `begin` on, `ns` in the
+    whole flow; it is `taken_out` where hop limits tell that place's sightings apart."""
 
     gain: float
     ns: int
     taken_out: bool
+    begin: int = 0
+
+    def gained(self, time: I64) -> I64:
+        return np.round(self.gain * (time - self.begin)).astype(np.int64)
 
 
 class _Change(NamedTuple):
@@ -67,9 +71,10 @@ def without_drift(requests: Rows, key: I64, answers: Rows, key_back: I64) -> tup
     if way is None or way_back is None:
         return Drift(gain, total, False), requests, answers
     # An answer that comes to the place further along its way comes to the requestor.
+    drift = Drift(gain, total, True, there.begin)
     for rows, far in ((requests, way.far), (answers, ~way_back.far)):
-        rows["time"][far] -= np.round(gain * (rows["time"][far] - there.begin)).astype(np.int64)
-    return Drift(gain, total, True), _in_order(requests), _in_order(answers)
+        rows["time"][far] -= drift.gained(rows["time"][far])
+    return drift, _in_order(requests), _in_order(answers)
 
 
 def _in_order(rows: Rows) -> Rows:
