@@ -165,6 +165,7 @@ def fates(
                 other = _at_sender(requests, known, group, first, by, sooner, len(answers) > 0, refused)
                 doubtful = np.isin(group, group[other != fate])
                 fate[:] = other
+            doubtful = doubtful | _came_unseen(requests, known, group, first)
             if reached is not None:
                 sent = Sent(requests, group, reached, noticed, refused)
                 last_ns = int(requests["time"].max())
@@ -291,7 +292,21 @@ def _at_sender(
         arrived = counts - 1
     arrived_here = arrived[group]
     fate = np.select([position < arrived_here, position == arrived_here], [LOST, ARRIVED], SPURIOUS)
+    # The retransmission that came is not in the file: what was sent before it was lost, or came later yet.
+    unseen = _came_unseen(requests, known, group, first)
+    fate[unseen] = np.where(time < known.at[group], LOST, SPURIOUS)[unseen]
     return np.where(never[group] & answered & (position == counts[group] - 1), PENDING, fate)
+
+
+def _came_unseen(requests: Rows, known: Acknowledged, group: I64, first: Bools) -> Bools:
+    """Which transmissions are of a PSN that came by a retransmission which the capture lacks, with another behind it: a
+    SACK says so, and that none had come before."""
+    starts = np.flatnonzero(first)
+    seen: Bools = np.logical_or.reduceat(requests["rtx"] & (requests["time"] < known.at[group]), starts)
+    several = np.diff(np.append(starts, len(requests))) > 1
+    by_resend = (known.resent_at == known.at) & (known.at < NEVER) & (known.original_at == NEVER)
+    unseen: Bools = several & by_resend & ~seen & ~requests["rtx"][starts]
+    return unseen[group]
 
 
 def _why(
