@@ -3,7 +3,7 @@
 
 A packet that comes after its retransmission is acknowledged all the same, and that answer shows that it was not lost.
 Where packets of a flow are seen to come so late, the answer may come after the end of the file, or be among the packets
-that the capture lacks. And of a packet that a timer sent again, and no SACK showed to be missing, nobody can tell
+that the capture lacks: few losses on a path, of which many packets come late, may be such. And of a packet that a timer sent again, and no SACK showed to be missing, nobody can tell
 whether it was lost or only its answer.
 """
 
@@ -21,6 +21,8 @@ from mrc.capture.frames import I64, Bools
 
 # An answer may take so many times what the slowest took.
 _SLOWER = 1.5
+# On a path where so many times as many come late.
+_OFTEN_LATE = 4
 # By chance so many times as many NACKs may be missing as requests, and so many more.
 _FEW = 3
 
@@ -45,6 +47,9 @@ def doubt_of_losses(known: Fates, answers: Rows) -> Doubt:
     if late.any():
         longest = max(int(trips.ns.max(initial=0)), int((original - time)[late].max()))
         unsettled |= lost & (time > _end(known.requests, answers) - _SLOWER * longest)
+        evs, ev_of = np.unique(known.requests["ev"], return_inverse=True)
+        late_on, lost_on = (np.bincount(ev_of[which], minlength=len(evs)) for which in (late, lost))
+        unsettled |= lost & (_OFTEN_LATE * lost_on <= late_on)[ev_of]
     return Doubt(unsettled & ~known.settled, int(late.sum()))
 
 
