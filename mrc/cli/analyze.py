@@ -16,7 +16,7 @@ from mrc.cli.common import json_option, note, print_json, wire_profile_option
 from mrc.cli.live_line import LiveLine
 from mrc.errors import MrcError, SystemRefused
 from mrc.report.terminal import make_console
-from mrc.report.units import count_text, microseconds_text, number_text, size_text
+from mrc.report.units import count_text, gbps_text, microseconds_text, number_text, size_text
 from mrc.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
             each.place,
             number_text(each.packets, ","),
             size_text(each.goodput_bytes),
-            number_text(each.goodput_gbps, ".3g"),
+            gbps_text(each.goodput_gbps),
             each.lost_text,
             number_text(each.retransmissions, ","),
             number_text(each.spurious_retransmissions, ","),
@@ -350,7 +350,7 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
                 microseconds_text(path.rtt.p50_ns if there else None, ".0f"),
                 microseconds_text(path.rtt.p99_ns if there else None, ".0f"),
                 *([microseconds_text(path.one_way_later_ns, ",.1f")] if both else []),
-                f"{path.probes_answered}/{path.probes}",
+                path.probes_text(direction.capture_point),
                 number_text(path.outs, ","),
                 path.state or "-",
             )

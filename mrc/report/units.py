@@ -58,7 +58,15 @@ def number_text(value: float | None, form: str = ",") -> str:
 
 def microseconds_text(ns: int | None, form: str = ",.0f") -> str:
     """Write nanoseconds as a number of microseconds, `-` where they are not known: `1,234`."""
-    return "-" if ns is None else format(ns / 1e3, form)
+    return "-" if ns is None else format(ns / 1e3, f"z{form}")
+
+
+def gbps_text(gbps: float | None) -> str:
+    """Write a rate for a table, three digits of it, `-` where it is not known: `1.00`, `0.266`, `123`."""
+    if gbps is None:
+        return "-"
+    whole = len(str(int(gbps))) if gbps >= 1 else 0
+    return format(gbps, f",.{max(0, 3 - whole)}f") if gbps >= 0.1 or not gbps else format(gbps, ".3g")
 
 
 def goodput_text(gbps: float | None) -> str:

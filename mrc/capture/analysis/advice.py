@@ -125,24 +125,29 @@ _LOOK_NEXT = {
 def advised(found: Iterable[Finding], directions: Iterable[Direction] = ()) -> list[Finding]:
     """Findings with the place where each happened and, of warnings and errors, what to look at next."""
     by_name = {each.figures.name: each for each in directions}
+    both = bool(by_name) and all(each.figures.capture_point == "both" for each in by_name.values())
     return [
         replace(
             each,
-            place=_place(each, by_name.get(each.qp or "")),
+            place=_place(each, by_name.get(each.qp or ""), both),
             look_next="" if each.severity == INFO else _LOOK_NEXT[each.kind],
         )
         for each in found
     ]
 
 
-def _place(finding: Finding, direction: Direction | None) -> str:
+def _place(finding: Finding, direction: Direction | None, both: bool) -> str:
+    """`both`: the whole file is of both ends."""
     if direction is None:
-        return _PLACES.get(finding.kind, "")
+        place = _PLACES.get(finding.kind, "")
+        return BETWEEN if both and place == BEFORE else place
     side = direction.figures.capture_point
     if finding.kind == "congestion":
         return _of_congestion(direction)
     if finding.kind in _ON_THE_WAY_KINDS:
         return _ON_THE_WAY[side]
+    if side == "both" and _PLACES.get(finding.kind) == BEFORE:
+        return BETWEEN
     if finding.kind in ("never-acknowledged", "no-answers", "unanswered-probes"):
         return _THERE_OR_BACK[side]
     return _PLACES[finding.kind]

@@ -117,7 +117,9 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         bad_icrc_packets=len(bad),
     )
     spent = pace(requests, known.acknowledged, unsure)
-    direction = Direction(figures, requests, answers, known, history, matched, planes, doubt, spent.stalls_ns)
+    direction = Direction(
+        *(figures, requests, answers, known, history, matched, planes, doubt, bad, flow.copies.doubled, spent.stalls_ns)
+    )
     _count_answers(direction, flow)
     direction = replace(direction, doubt=with_lost_nacks(direction.doubt, known, figures))
     _count_requests(direction, trimmed, spent, flow.copies.of_two_places)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mrc.capture.analysis.analysing import analyse
+from mrc.capture.analysis.capture_point import MIDDLE
 from mrc.capture.analysis.clock import Clock, Pause, Step, moved
 from mrc.capture.analysis.copies import remove_copies
 from mrc.capture.analysis.direction import Direction
@@ -121,6 +122,7 @@ class Collector:
         directions = [analyse(flow, self._last_ns, self._clock.is_coarse, unsure) for flow in self._flows.all]
         for direction in directions if self._mirrors.packets > self._roce // 2 else ():
             direction.figures.mirrored = True
+        between = bool(directions) and all(each.figures.capture_point == MIDDLE for each in directions)
         return Analysis(
             self._packets,
             self._roce,
@@ -139,7 +141,7 @@ class Collector:
             self._malformed,
             self._cut_to,
             self._flows.left_out,
-            endpoint_operations(self._flows.endpoint_operations, self._flows.all, unsure),
+            endpoint_operations(self._flows.endpoint_operations, self._flows.all, unsure, between),
             self._mirrors.finish(),
             directions,
             _paired(self._flows.all, directions),

@@ -70,9 +70,7 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
             text = f"{each.source} reported to {each.destination} that its port {ports} is down"
             yield Finding(WARNING, "port-down", text, packet=each.packet, time_ns=each.time_ns, weight=1)
     silent = [each for each in analysis.operations if each.answered is False]
-    # Between the two, responses may take another way.
-    between = bool(analysis.directions) and all(each.figures.capture_point == MIDDLE for each in analysis.directions)
-    if silent and not between:
+    if silent:
         text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
         yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_ns=silent[0].time_ns)
 
@@ -101,7 +99,9 @@ def _begun_in_the_middle(analysis: Analysis) -> Iterator[Finding]:
     else:
         text += f"{len(begun)} of {plural(len(analysis.directions), 'direction')}"
     first = min((each.requests[0] for each in begun), key=lambda row: int(row["number"]))
-    text += ", or lacks the first packets: what was before is not known"
+    between = all(each.figures.capture_point == MIDDLE for each in begun)
+    text += ", or its first packets took another way" if between else ", or lacks the first packets"
+    text += ": what was before is not known"
     yield Finding(INFO, "begun-in-the-middle", text, packet=int(first["number"]), time_ns=int(first["time"]))
 
 

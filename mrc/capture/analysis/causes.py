@@ -15,6 +15,7 @@ _SYMPTOMS = {
     "lossy-switch": ("path-out", "unanswered-probes"),
     "dead-path": ("lossy-path", "path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
     "lossy-path": ("path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
+    "corrupting-path": ("loss-before-capture",),
     "congestion": ("slow-path",),
     "slow-plane": ("spurious-retransmissions", "path-out"),
     "slow-switch": ("spurious-retransmissions", "path-out"),

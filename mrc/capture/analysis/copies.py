@@ -82,6 +82,7 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     probes_once = Once(
         asking, asking.transmissions(window or window_back, held=True), last=near.last_of_requests, high=True
     )
+    probes_once.rows = _asked_once(probes_once.rows, asking)
     notices_once = Once(
         noticing, noticing.transmissions(window_back or window, held=True), last=near.last_of_answers, high=False
     )
@@ -89,7 +90,7 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
         bad = joined(flow.bad, REQUEST_ROW)
         again = Sightings(bad, _key(bad, bad["seq"]), np.full(len(bad), flow.mrc))
         flow.bad = [Once(again, again.transmissions(window), last=False, high=True).rows]
-    duplicates = int(lone.sum())
+    duplicates, lone_rows = int(lone.sum()), there.rows[there.order[there.at[lone]]]
     copies = sum(each.dropped for each in (requests_once, answers_once, probes_once, notices_once)) - duplicates
     duplicates += doubled
     flow.requests, flow.answers = [requests_once.rows], [answers_once.rows]
@@ -103,7 +104,9 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     # Of answers that each place has twice it is not known which sighting is whose.
     answered = _reached(answers_once, far_hops_back) if far_hops_back and _usual_sightings(back) <= 2 else None
     later = _later(requests_once, far_hops) if far_hops else {}
-    flow.copies = Copies(copies, duplicates, near.clock_offset, *far, unclear, drift, reached, answered, later)
+    flow.copies = Copies(
+        copies, duplicates, lone_rows, near.clock_offset, *far, unclear, drift, reached, answered, later
+    )
     return window if copies else None
 
 
@@ -181,6 +184,21 @@ def _doubled_at_a_place(requests: Rows, coarse: bool) -> tuple[Rows, int, bool]:
         drop.append(soon)
         most = max(most, len(soon))
     return (_without(requests, np.concatenate(drop)) if drop else requests), most, alone
+
+
+def _asked_once(rows: Rows, asking: Sightings) -> Rows:
+    """Probes without second ones of those that the network doubled: nobody asks twice at once with one number."""
+    if not len(rows):
+        return rows
+    way = asking.way.middle if asking.way is not None else 0
+    key = _key(rows, rows["probe_id"])
+    near = np.zeros(int(rows["hop"].max()) + 1, np.bool_)
+    near[rows["hop"].max()] = True
+    time = rows["time"] - way * ~near[rows["hop"]]
+    order = np.lexsort((rows["number"], time, ~near[rows["hop"]], key))
+    soon = np.zeros(len(rows), np.bool_)
+    soon[order[1:]] = (np.diff(key[order]) == 0) & (np.abs(np.diff(time[order])) <= _NEAR_NS)
+    return rows[~soon]
 
 
 def _without(rows: Rows, dropped: I64) -> Rows:

@@ -26,6 +26,9 @@ class Direction:
     probes: ProbeFates
     planes: dict[int, int | None]
     doubt: Doubt
+    # Requests with a wrong ICRC, and second ones of those that the network doubled.
+    bad: Rows
+    doubled: Rows
     # Times without a request while something was unacknowledged.
     stalls_ns: I64
 

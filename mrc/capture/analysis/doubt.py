@@ -3,8 +3,8 @@
 
 A packet that comes after its retransmission is acknowledged all the same, and that answer shows that it was not lost.
 Where packets of a flow are seen to come so late, the answer may come after the end of the file, or be among the packets
-that the capture lacks: few losses on a path, of which many packets come late, may be such. And of a packet that a timer sent again, and no SACK showed to be missing, nobody can tell
-whether it was lost or only its answer.
+that the capture lacks: few losses on a path, of which many packets come late, may be such. And of a packet that a timer
+sent again, and no SACK showed to be missing, nobody can tell whether it was lost or only its answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mrc.capture.frames import I64, Bools
 # An answer may take so many times what the slowest took.
 _SLOWER = 1.5
 # On a path where so many times as many come late.
-_OFTEN_LATE = 4
+_OFTEN_LATE = 10
 # By chance so many times as many NACKs may be missing as requests, and so many more.
 _FEW = 3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from itertools import combinations, groupby
 from typing import NamedTuple
@@ -111,10 +111,10 @@ class _Way(NamedTuple):
 
 
 def endpoint_operations(
-    found: dict[Pair, list[Rows]], flows: list[Flow], unsure: Sequence[Pause]
+    found: dict[Pair, list[Rows]], flows: list[Flow], unsure: Sequence[Pause], between: bool
 ) -> list[EndpointOperation]:
     """Every endpoint request of a capture with its response, in order of packets. `flows` are without their copies;
-    `unsure` are pauses in which the clock may have been set forward."""
+    `unsure` are pauses in which the clock may have been set forward; `between`: responses may take another way."""
     requests: list[tuple[Pair, _Seen]] = []
     # A response may take another plane, so it is looked for by its number alone.
     responses: defaultdict[int, list[_Seen]] = defaultdict(list)
@@ -126,6 +126,8 @@ def endpoint_operations(
         for one in _once(rows[rows["answers"]], way, of_requests=False):
             responses[int(one.row["request_id"])].append(one)
     made = [_operation(pair, each, responses[int(each.row["request_id"])], unsure) for pair, each in requests]
+    if between:
+        made = [each if each.answered else replace(each, answered=None) for each in made]
     return sorted(made, key=lambda each: each.packet)
 
 

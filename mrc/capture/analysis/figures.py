@@ -121,6 +121,11 @@ class PathFigures:
         """The route, where it tells more than the EV."""
         return "" if self.route.startswith("EV=") else self.route
 
+    def probes_text(self, capture_point: str) -> str:
+        """Answered ones and all, for a table; `+` where answers may take another way than past the capture."""
+        more = "+" if capture_point == "middle" and self.probes_answered < self.probes else ""
+        return f"{self.probes_answered}{more}/{self.probes}"
+
 
 @dataclass(slots=True)
 class PlaneFigures:
@@ -244,6 +249,7 @@ class DirectionFigures:
         if self.capture_point != "receiver":
             return "?"
         behind = f", {self.lost_behind_capture} behind" if self.lost_behind_capture else ""
+        more += " behind" if more else ""
         before = "?" if self.missing_before_capture is None else str(self.missing_before_capture)
         return f"{before} before{behind}{more}"
 

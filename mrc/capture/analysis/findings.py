@@ -137,12 +137,29 @@ def _spurious(direction: Direction) -> Iterator[Finding]:
     if count >= 5 and count > 0.1 * all_of_them:
         of = f"{plural(all_of_them, 'retransmission')} ({percent_text(count / all_of_them)})"
         path, went = _in_vain(direction)
-        text = f"{count} of {of} were spurious: the packet had arrived{went}"
+        behind = _came_behind(direction)
+        came = "had arrived"
+        if behind:
+            came = (
+                f"arrived all the same, {'each' if behind == count else f'{behind} of them'} behind its retransmission"
+            )
+        text = f"{count} of {of} were spurious: the packet {came}{went}"
         spurious = direction.fates.requests[direction.fates.are(SPURIOUS)]
         first = spurious[spurious["time"].argmin()]
         yield at_packet(
             WARNING, "spurious-retransmissions", text, figures, first["number"], first["time"], path, weight=count
         )
+
+
+def _came_behind(direction: Direction) -> int:
+    """At the receiver: of how many spurious retransmissions the first transmission came later than they did."""
+    known = direction.fates
+    if direction.figures.capture_point != "receiver" or direction.figures.transport != "mrc":
+        return 0
+    time, original = known.requests["time"], known.first & ~known.requests["rtx"]
+    came = np.zeros(len(known.acknowledged.seqs), np.int64)
+    came[known.group[original]] = time[original]
+    return int((known.are(SPURIOUS) & (time < came[known.group])).sum())
 
 
 def _in_vain(direction: Direction) -> tuple[PathFigures | None, str]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.capture_point import RECEIVER
+from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import ARRIVED, PENDING, REFUSED, TRIMMED
 from mrc.capture.analysis.figures import PathFigures, PlaneFigures, Times
@@ -108,6 +108,9 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
                 {"time_ns": each.time, "state": each.state, "trigger": each.trigger, "packet": each.number}
                 for each in history.changes[:CHANGES_KEPT]
             ]
+        if direction.figures.capture_point == MIDDLE and path.probes and not path.outs:
+            # The requestor asks about a path that it took out of use: for losses before this place.
+            path.state = path.outs = path.out_ns = None
         if len(rows):
             path.first_use_ns, path.last_use_ns = int(rows["time"].min()), int(rows["time"].max())
         made.append(path)

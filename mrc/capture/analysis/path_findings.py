@@ -252,8 +252,12 @@ def corrupting_paths(direction: Direction) -> Iterator[Finding]:
     bad = sum(path.bad_icrc_packets for path in paths)
     for path in paths:
         if path.bad_icrc_packets >= _LEAST_LOST and path.bad_icrc_packets > 0.9 * bad and len(paths) > 1:
-            of = f"{path.bad_icrc_packets} of {plural(bad, 'data packet')} with a wrong ICRC"
-            text = f"{of} came on path {path_name(path)}"
+            came = path.packets + path.bad_icrc_packets
+            of = "and of no other path any" if path.bad_icrc_packets == bad else f"of {bad} in all"
+            text = (
+                f"path {path_name(path)} corrupts: {share_of(path.bad_icrc_packets, came)} of it came "
+                f"with a wrong ICRC, {of}"
+            )
             name, first, weight = direction.figures.name, path.first_bad_icrc_packet, path.bad_icrc_packets
             yield Finding(WARNING, "corrupting-path", text, name, path.ev, first, weight=weight)
 

@@ -29,9 +29,10 @@ _ACKNOWLEDGES = -1 << 60
 def at_the_place(direction: Direction) -> Iterator[Finding]:
     yield from _not_captured(direction)
     yield from _lost_before(direction)
+    yield from _asked_between(direction)
     yield from _uncounted(direction)
     yield from _lost_behind(direction)
-    yield from _twice(direction.figures)
+    yield from _twice(direction)
     yield from _clocks(direction)
 
 
@@ -60,7 +61,15 @@ def _lost_before(direction: Direction) -> Iterator[Finding]:
     if not figures.missing_before_capture:
         return
     count = plural(figures.missing_before_capture, "packet")
+    corrupt = _first_corrupt(direction)
+    if len(corrupt) >= figures.missing_before_capture:
+        evs = np.unique(corrupt["ev"]).tolist()
+        text = f"{count} sent again: the first transmission had come with a wrong ICRC"
+        weight, ev = figures.missing_before_capture, evs[0] if len(evs) == 1 else None
+        yield _of(WARNING, "loss-before-capture", text, figures, _sent_again_only(direction), weight, ev)
+        return
     text = f"{count} came as a retransmission only: the first was lost before this point"
+    text += f" ({len(corrupt)} of these came with a wrong ICRC)" if len(corrupt) else ""
     short: dict[int, int] = {}
     paths = [path for path in figures.paths if path.packets]
     if figures.transport == "mrc" and len(paths) > 1:
@@ -75,6 +84,14 @@ def _lost_before(direction: Direction) -> Iterator[Finding]:
     ev = next(iter(short)) if len(short) == 1 else None
     weight = figures.missing_before_capture
     yield _of(WARNING, "loss-before-capture", text, figures, _sent_again_only(direction), weight, ev)
+
+
+def _first_corrupt(direction: Direction) -> Rows:
+    """The first transmissions that came, and that no endpoint took for their wrong ICRC."""
+    bad = direction.bad[~direction.bad["rtx"]]
+    bad = bad[np.unique(bad["seq"], return_index=True)[1]]
+    corrupt: Rows = bad[np.isin(bad["seq"], _sent_again_only(direction)["seq"])]
+    return corrupt
 
 
 def _by_turns(paths: list[PathFigures], taken: Turns) -> str:
@@ -97,10 +114,12 @@ def _by_use(direction: Direction) -> tuple[str, dict[int, int]]:
         part = exactly(figures.paths, set(gone))
         names = ", ".join(path_name(path) for path in figures.paths if path.ev in gone)
         on = part.name if part is not None else f"path {names}" if len(gone) == 1 else f"paths {names}"
-        last = int(latest["number"])
-        return f"; on {on} nothing came any more behind packet {last}: it went dead or was taken out of use", {
-            ev: 0 for ev in gone
-        }
+        last, asking = int(latest["number"]), direction.probes.probes
+        later = np.isin(asking["ev"], gone) & (asking["time"] > latest["time"])
+        why = "no data came any more behind packet {}, but probes did: the sender had taken it out of use"
+        if not later.any():
+            why = "nothing came any more behind packet {}: it went dead or was taken out of use"
+        return f"; on {on} {why.format(last)}", dict.fromkeys(gone, 0)
     asked = _asked_about(figures)
     return ("", {}) if asked is None else (_by_probes(figures, asked), {asked.ev: asked.probes})
 
@@ -115,6 +134,31 @@ def _asked_about(figures: DirectionFigures) -> PathFigures | None:
     if fewer and stands_out(most.probes, most.packets, probes - most.probes, others, len(paths)):
         return most
     return None
+
+
+def _asked_between(direction: Direction) -> Iterator[Finding]:
+    """Between the two: a path that the sender had taken out of use, though nothing is seen lost behind this place."""
+    figures = direction.figures
+    paths = [path for path in figures.paths if path.packets]
+    if (
+        figures.capture_point != "middle"
+        or figures.transport != "mrc"
+        or len(paths) < 2
+        or figures.missing_before_capture
+    ):
+        return
+    asked = _asked_about(figures)
+    if asked is None or asked.lost or asked.outs:
+        return
+    usual = int(np.median([path.packets for path in paths if path is not asked]))
+    others = sum(path.probes for path in paths) - asked.probes
+    text = (
+        f"the sender took path {path_name(asked)} out of use, as far as probes show: it asked {asked.probes:,} times "
+        f"whether it works, of the other paths {others:,} times, and put {asked.packets:,} packets on it, on the "
+        f"others {usual:,}; behind this place none of them is seen to be lost"
+    )
+    probes = direction.probes.probes
+    yield _of(WARNING, "loss-before-capture", text, figures, probes[probes["ev"] == asked.ev], asked.probes, asked.ev)
 
 
 def _by_probes(figures: DirectionFigures, asked: PathFigures) -> str:
@@ -182,13 +226,17 @@ def _lost_behind(direction: Direction) -> Iterator[Finding]:
         yield _of(WARNING, "loss-behind-capture", text, figures, behind, len(behind))
 
 
-def _twice(figures: DirectionFigures) -> Iterator[Finding]:
+def _twice(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
     if figures.copies_left_out:
         text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
         yield Finding(INFO, "copies", text, figures.name)
     if figures.duplicates:
-        text = f"{plural(figures.duplicates, 'packet')} doubled by the network"
-        yield Finding(INFO, "duplicates", text, figures.name, weight=figures.duplicates)
+        text, doubled = f"{plural(figures.duplicates, 'packet')} doubled by the network", direction.doubled
+        by_ev = Counter(doubled["ev"].tolist()) if figures.transport == "mrc" else Counter[int]()
+        text += f", {places(figures.paths, by_ev)}" if by_ev else ""
+        ev = next(iter(by_ev)) if len(by_ev) == 1 else None
+        yield _of(INFO, "duplicates", text, figures, doubled, figures.duplicates, ev)
 
 
 def _clocks(direction: Direction) -> Iterator[Finding]:

@@ -19,7 +19,15 @@ from mrc.capture.analysis.series import goodput_window, has_losses, loss_bin_s, 
 from mrc.capture.analysis.traffic import traffic_text
 from mrc.capture.texts import seconds_text
 from mrc.report.html import Cell, Table, page
-from mrc.report.units import count_text, duration_text, microseconds_text, number_text, percent_text, size_text
+from mrc.report.units import (
+    count_text,
+    duration_text,
+    gbps_text,
+    microseconds_text,
+    number_text,
+    percent_text,
+    size_text,
+)
 
 # Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
 DIRECTIONS_DRAWN, _POINTS = 12, 300_000
@@ -91,7 +99,7 @@ def _qps(directions: list[DirectionFigures]) -> Table:
         row: list[Cell] = [f"{each.name} ({each.transport})", each.place, each.packets]
         row += [
             size_text(each.goodput_bytes),
-            number_text(each.goodput_gbps, ".3g"),
+            gbps_text(each.goodput_gbps),
             each.lost_text,
             each.retransmissions,
         ]
@@ -141,7 +149,7 @@ def _direction(direction: Direction, reported: Comparison | None) -> dict[str, A
         "name": figures.name,
         "notes": notes,
         "facts": _facts(figures),
-        "paths": _paths(figures.paths, at_receiver) if has_paths else None,
+        "paths": _paths(figures.paths, figures.capture_point) if has_paths else None,
         "reported": [] if figures.reported is None else _reported(figures, figures.reported),
         "figures": _figures(direction, reported, at_receiver),
         "loss": _loss(figures.paths),
@@ -259,7 +267,8 @@ def _lost(path: PathFigures) -> str | None:
     return None if path.lost is None else count_text(path.lost, path.loss_share)
 
 
-def _paths(paths: list[PathFigures], at_receiver: bool) -> Table:
+def _paths(paths: list[PathFigures], capture_point: str) -> Table:
+    at_receiver = capture_point == "receiver"
     both = any(path.one_way_later_ns is not None for path in paths)
     headings = ["EV", "route", "plane", "packets", "bytes", "lost", "trims", "of it resent", "in vain", "marks"]
     headings += ["RTT µs", "p99", *(["later µs"] if both else []), "probes", "out", "out ms", "state"]
@@ -269,7 +278,7 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> Table:
         row += [_lost(path), path.trimmed, path.resent, path.resent_in_vain, path.marks]
         row += [None, None] if at_receiver else [*map(microseconds_text, (path.rtt.p50_ns, path.rtt.p99_ns))]
         row += [microseconds_text(path.one_way_later_ns, ",.1f")] if both else []
-        row += [f"{path.probes_answered}/{path.probes}"]
+        row += [path.probes_text(capture_point)]
         row += (
             [None, None, None]
             if at_receiver

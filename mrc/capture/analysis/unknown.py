@@ -34,7 +34,10 @@ def unknowable(flow: Flow, point: CapturePoint, requests: int, answers: int) -> 
             "responder's, not round trips"
         )
     elif point.side == MIDDLE:
-        found.append("what was lost before this point, or takes another way, is not seen; times count from here")
+        found.append(
+            "what was lost before this point, or takes another way, is not seen, nor are messages whose last packet "
+            "does; times count from here"
+        )
     elif point.side == SENDER and answers:
         found.append("SACKs lost on their way here are not seen; a retransmission may have been acknowledged in one")
     elif point.side == UNKNOWN and answers:

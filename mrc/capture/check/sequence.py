@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.capture.check.findings import Findings
-from mrc.capture.check.packets import is_mrc
+from mrc.capture.check.packets import corrupted, is_mrc
 from mrc.capture.columns import NO_TIME, Columns
 from mrc.capture.columns.values import Values
 from mrc.capture.frames import I64, Bools, rows_at
@@ -53,7 +53,7 @@ class Sequences:
 
     def check(self, columns: Columns) -> None:
         """Take in the requests of a run, in file order."""
-        sound = is_mrc(columns) & columns.has("reth") & ~columns.trimmed
+        sound = is_mrc(columns) & columns.has("reth") & ~columns.trimmed & ~corrupted(columns)
         sound[list(columns.malformed)] = False
         rows = np.flatnonzero(sound)
         if not len(rows):
