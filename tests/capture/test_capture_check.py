@@ -285,6 +285,15 @@ def test_what_carries_a_packet() -> None:
     assert found([on_ethernet(around + four)]) == {"MRC-WIRE-04": [1]}
 
 
+def test_what_was_corrupted_on_its_way_is_nobodys_violation() -> None:
+    """Unless most ICRCs are wrong: those of a tool that writes none."""
+    good, probing = on_ethernet(over_ipv6(acknowledge())), over_ipv6(probe(reserved=1), tc=0xB8)
+    corrupted = on_ethernet(probing[:-1] + bytes([probing[-1] ^ 1]))
+    assert found([good, good, corrupted]) == {"MRC-ICRC-01": [3]}
+    assert found([good, good, on_ethernet(probing)]).keys() == {"MRC-PROBE-01"}
+    assert found([corrupted, corrupted, good]) == {"MRC-ICRC-01": [1, 2], "MRC-PROBE-01": [1, 2]}
+
+
 def test_the_icrc_of_standard_packets_counts_too(softroce_capture: Path) -> None:
     with softroce_capture.open("rb") as stream:
         frame = next(read_columns(stream, "it")).frames.record(0).data

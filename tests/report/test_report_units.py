@@ -46,6 +46,16 @@ def test_rates_and_goodput() -> None:
     assert units.goodput_text(None) == "-"
 
 
+def test_rates_of_a_table_have_three_digits() -> None:
+    texts = [units.gbps_text(value) for value in (None, 0.0, 0.0123, 0.2661, 1.0, 12.04, 123.4, 1234.5)]
+    assert texts == ["-", "0.000", "0.0123", "0.266", "1.00", "12.0", "123", "1,234"]
+
+
+def test_nothing_is_no_less_than_nothing() -> None:
+    assert units.microseconds_text(-40, ",.1f") == "0.0"
+    assert units.microseconds_text(-60, ",.1f") == "-0.1"
+
+
 def test_shares_configured_and_measured() -> None:
     assert [units.share_text(each) for each in (0.005, 0.1, 1)] == ["0.5%", "10%", "100%"]
     assert [units.percent_text(each) for each in (0, 0.00123, 0.048, 1)] == ["0 %", "0.12 %", "4.8 %", "100.0 %"]
