@@ -25,13 +25,9 @@ class Ends:
             sent, ev = 4 * psn * MICROSECOND, B if psn % 2 else A
             opcode = FIRST if not psn else LAST if psn == 39 else MIDDLE
             self.near.data(sent, psn, ev, opcode=opcode)
-            self.there(lambda at: self.far.data(at, psn, ev, opcode=opcode), sent)
+            self.far.data(sent, psn, ev, opcode=opcode)
+            self.far.records[-1] = sent + WAY + ahead, self.far.records[-1][1]
             self.back(psn, ev, sent + WAY)
-
-    def there(self, add: object, sent: int) -> None:
-        assert callable(add)
-        add(sent)
-        self.far.records[-1] = sent + WAY + self.ahead, self.far.records[-1][1]
 
     def back(self, psn: int, ev: int, sent: int) -> None:
         self.far.sack(sent + self.ahead, psn, psn, ev)
