@@ -8,7 +8,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from analyzing import analysis_of
-from drawn_asked_truth import judged_asked, unanswered
+from drawn_asked_truth import STEP_SLACK_NS, judged_asked, unanswered
 from drawn_captures import Drawn, Sighting
 from drawn_faults import LOSSES, answers, found_fault
 from drawn_mrc import HOST, Packet, past
@@ -178,7 +178,7 @@ class _Said:
         """A clock set forward is found, with its size, or the pause is named; figures in time follow."""
         if self.draw.harm != "step":
             return
-        truly, slack = self.draw.step_ns, 2_000_000
+        truly, slack = self.draw.step_ns, STEP_SLACK_NS
         found, unsure = [-step.ns for step in self.analysis.clock_steps], self.analysis.clock_unsure
         if found:
             self.between("clock set forward", found[0], truly - slack, truly + slack)
