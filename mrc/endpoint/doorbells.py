@@ -15,6 +15,11 @@ from mrc.wire.compiled import pointer
 # order, and those fds. A QP's number is 0 where there never was one, -1 where there is none any more. Each is a word of
 # its own, not a bit: interpreted the endpoint could not clear one bit while the program sets another.
 RUNG, ASLEEP, BELL, TELLS = range(4)
+# What RUNG says. In a burst a program posts several times in a row, and does not look for completions between.
+SILENT, SINGLY, IN_BURST = range(3)
+# What ASLEEP says. Every post wakes an endpoint that sleeps. One that dozes looks before long by itself: no post in a
+# burst wakes it, but the program's next look for completions does.
+AWAKE, SLEEPS, DOZES = range(3)
 MOST_QPS = 4096
 BITS = 8
 BIT_WORDS = MOST_QPS
@@ -22,15 +27,22 @@ QPNS = BITS + BIT_WORDS
 TELL_FDS = QPNS + MOST_QPS
 MOST_TELLS = 4096
 BELL_WORDS = TELL_FDS + MOST_TELLS
+# After a doze that ended by itself though something was posted so many bursts pass without one: that program waits
+# elsewhere.
+BURSTS_WITHOUT_DOZE = 64
 _RUNG, _ASLEEP, _TELLS, _BITS, _BIT_WORDS, _QPNS, _TELL_FDS, _MOST_TELLS = (
     RUNG, ASLEEP, TELLS, BITS, BIT_WORDS, QPNS, TELL_FDS, MOST_TELLS,
 )  # fmt: skip
+_SILENT, _IN_BURST, _AWAKE, _SLEEPS, _DOZES = SILENT, IN_BURST, AWAKE, SLEEPS, DOZES
+_BURSTS_WITHOUT_DOZE = BURSTS_WITHOUT_DOZE
 
 
 class Doorbells:
     """How a program tells the endpoint which of its QPs have work, and the endpoint which event fds are to be rung."""
 
     _words: pointer
+    _in_burst: bool
+    _without_doze: int
 
     __slots__ = tuple(__annotations__)
 
@@ -38,21 +50,49 @@ class Doorbells:
         """`bell` is an eventfd: the program rings it when the endpoint sleeps."""
         self._words = octets.words_at(address, BELL_WORDS)
         self._words[BELL] = bell
+        self._in_burst = False
+        self._without_doze = 0
 
     def take(self) -> bool:
         """Whether any has rung since this was asked last."""
-        return self._words[_RUNG] != 0 and octets.exchange(self._words, _RUNG, 0) != 0
+        if not self.has_rung():
+            return False
+        if octets.exchange(self._words, _RUNG, _SILENT) == _IN_BURST:
+            self._in_burst = True
+        return True
+
+    def has_rung(self) -> bool:
+        """Whether any has rung since `take`."""
+        return octets.published(self._words, _RUNG) != _SILENT
+
+    def dozes(self) -> bool:
+        """The endpoint is about to sleep: returns whether it is to doze first, as the program may be in a burst."""
+        if not self._in_burst:
+            return False
+        self._in_burst = False
+        if self._without_doze:
+            self._without_doze -= 1
+            return False
+        return self._falls_asleep(_DOZES)
+
+    def overslept(self) -> None:
+        """A doze has ended by itself."""
+        if self.has_rung():
+            self._without_doze = _BURSTS_WITHOUT_DOZE
 
     def sleeps(self) -> bool:
         """The endpoint is about to sleep: returns whether it may. Otherwise something was posted."""
-        octets.exchange(self._words, _ASLEEP, 1)
-        if octets.published(self._words, _RUNG):
-            self._words[_ASLEEP] = 0
+        return self._falls_asleep(_SLEEPS)
+
+    def _falls_asleep(self, how: int) -> bool:
+        octets.exchange(self._words, _ASLEEP, how)
+        if self.has_rung():
+            self._words[_ASLEEP] = _AWAKE
             return False
         return True
 
     def awake(self) -> None:
-        self._words[_ASLEEP] = 0
+        self._words[_ASLEEP] = _AWAKE
 
     def next(self, first: int) -> int:
         """The QPN of a QP that has rung, of those in place `first` and after; -1 without any. It is silent then."""

@@ -43,6 +43,8 @@ SHORT_BATCH_PAUSE_NS = 50_000
 MOST_TURNS_BEFORE_TIMERS = 64
 # Who answers a write with a write is about to be answered again: to stay awake for so long saves the time of waking.
 AWAKE_NS = 200_000
+# In a burst of posts the endpoint dozes for so long before it sleeps: each post would wake it.
+DOZE_NS = 50_000
 # Another thread stands in for Python when it is away for so long; if it was away before, almost at once.
 PATIENCE_NS = 1_000_000
 # How often that thread looks. After so many looks at which nothing had changed it sleeps until it is called.
@@ -53,7 +55,7 @@ LONGEST_SLEEP_NS = 100_000_000
 T = TypeVar("T")
 
 _SHORT_BATCH, _STREAM, _PAUSE_NS = SHORT_BATCH, STREAM, SHORT_BATCH_PAUSE_NS
-_MOST_BEFORE_TIMERS, _AWAKE_NS, _FOREVER = MOST_TURNS_BEFORE_TIMERS, AWAKE_NS, FOREVER
+_MOST_BEFORE_TIMERS, _AWAKE_NS, _DOZE_NS, _FOREVER = MOST_TURNS_BEFORE_TIMERS, AWAKE_NS, DOZE_NS, FOREVER
 _PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS = PATIENCE_NS, LOOK_NS, LOOKS, LONGEST_SLEEP_NS
 _SHORTLY_NS = SHORTLY_NS
 _PACKET_BUFFER_BYTES = PACKET_BUFFER_BYTES
@@ -343,16 +345,25 @@ class Turn:
 
     def _wait(self, end: int) -> int:
         readable = 0
-        if self._datapath.doorbells is not None and not self._datapath.doorbells.sleeps():
-            return 0
         if self._datapath.data_before_answers != self._data_before_answers:
             self._data_before_answers = self._datapath.data_before_answers
             readable = self._stay_awake(min(end, system.clock() + _AWAKE_NS))
-        if not readable:
-            readable = system.wait(self._fds, self._fd_count, max(0, end - system.clock()))
-        if self._datapath.doorbells is not None:
-            self._datapath.doorbells.awake()
+        if readable or self._datapath.doorbells is None:
+            return readable or self._wait_for(end - system.clock())
+        if self._datapath.doorbells.dozes():
+            readable = self._wait_for(min(_DOZE_NS, end - system.clock()))
+            if not readable:
+                self._datapath.doorbells.overslept()
+        if not readable and self._datapath.doorbells.sleeps():
+            readable = self._wait_for(end - system.clock())
+        self._datapath.doorbells.awake()
         return readable
+
+    def _wait_for(self, ns: int) -> int:
+        return system.wait(self._fds, self._fd_count, max(0, ns))
+
+    def _has_rung(self) -> bool:
+        return self._datapath.doorbells is not None and self._datapath.doorbells.has_rung()
 
     def _tell(self) -> None:
         """Ring the event fds of completion queues that a program waits for."""
@@ -365,7 +376,7 @@ class Turn:
 
     def _stay_awake(self, until: int) -> int:
         readable = system.wait(self._fds, self._fd_count, 0)
-        while readable == 0 and system.clock() < until:
+        while readable == 0 and not self._has_rung() and system.clock() < until:
             # The peer may want this very processor.
             system.yield_processor()
             readable = system.wait(self._fds, self._fd_count, 0)

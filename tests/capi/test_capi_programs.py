@@ -10,7 +10,7 @@ import pytest
 from c_programs import EXAMPLES, PROGRAMS, compiled, installed, run_both, run_one, runs_programs
 from loopback import Inside
 
-from mrc.capi.build import LIB, SONAME
+from mrc.capi.build import LIB, SONAME, SOURCE
 
 pytestmark = runs_programs
 PORT = 18515
@@ -44,6 +44,7 @@ def test_an_example_says_in_words_what_errno_does_not_tell(inside: Inside, tmp_p
 
 
 CHECK_THEMSELVES = [
+    "bursts",
     "closed",
     "destroys",
     "events",
@@ -63,6 +64,11 @@ CHECK_THEMSELVES = [
 def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program: str) -> None:
     """Each prints what it finds wrong and ends with 1 then: see the sources. `watch` holds MRC-API-04."""
     done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
+def test_a_burst_of_posts_leaves_an_endpoint_alone_that_dozes(inside: Inside, tmp_path: Path) -> None:
+    done = run_one(inside, str(compiled(PROGRAMS / "wakes.c", tmp_path, f"-I{SOURCE}")))
     assert (done.returncode, done.stdout) == (0, ""), done
 
 

@@ -20,6 +20,7 @@ CLANG = ["clang", "-DSANITIZED", "-g", "-O1", "-fno-omit-frame-pointer"]
 RACES = "called_from_lib:_compiled.cpython\ncalled_from_lib:libpython3\n"
 SANITIZED = [
     ("address", "acknowledges"),
+    ("address", "bursts"),
     ("address", "closed"),
     ("address", "ctl_calls"),
     ("address", "ctl_events"),
@@ -30,6 +31,7 @@ SANITIZED = [
     ("address", "mrc_pointers"),
     ("address", "mrc_states"),
     ("thread", "acknowledges"),
+    ("thread", "bursts"),
     ("thread", "ctl_events"),
     ("thread", "events"),
     ("thread", "plugin"),

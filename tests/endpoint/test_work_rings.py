@@ -188,12 +188,57 @@ def test_bells_name_each_qp_that_rang_once() -> None:
 def test_who_has_work_does_not_go_to_sleep() -> None:
     program = Program()
     assert program.doorbells.sleeps()
-    assert program.bells[doorbells.ASLEEP] == 1
+    assert program.bells[doorbells.ASLEEP] == doorbells.SLEEPS
     program.doorbells.awake()
-    assert program.bells[doorbells.ASLEEP] == 0
-    program.bells[RUNG] = 1
+    assert program.bells[doorbells.ASLEEP] == doorbells.AWAKE
+    program.bells[RUNG] = doorbells.SINGLY
+    assert program.doorbells.has_rung()
     assert not program.doorbells.sleeps()
-    assert program.bells[doorbells.ASLEEP] == 0
+    assert program.bells[doorbells.ASLEEP] == doorbells.AWAKE
+
+
+def test_in_a_burst_the_endpoint_dozes_once_before_it_sleeps() -> None:
+    program = Program()
+    bells, memory = program.doorbells, program.bells
+    memory[RUNG] = doorbells.SINGLY
+    assert bells.take()
+    assert not bells.dozes()
+    memory[RUNG] = doorbells.IN_BURST
+    assert bells.take()
+    assert not bells.has_rung()
+    assert bells.dozes()
+    assert memory[doorbells.ASLEEP] == doorbells.DOZES
+    bells.awake()
+    assert not bells.dozes()
+
+
+def test_who_has_work_does_not_doze() -> None:
+    program = Program()
+    bells, memory = program.doorbells, program.bells
+    memory[RUNG] = doorbells.IN_BURST
+    assert bells.take()
+    memory[RUNG] = doorbells.IN_BURST
+    assert not bells.dozes()
+    assert memory[doorbells.ASLEEP] == doorbells.AWAKE
+    assert bells.take()
+    assert bells.dozes()
+
+
+def test_a_program_that_waits_elsewhere_finds_an_endpoint_that_does_not_doze_for_some_bursts() -> None:
+    program = Program()
+    bells, memory = program.doorbells, program.bells
+
+    def dozes_in_a_burst() -> bool:
+        memory[RUNG] = doorbells.IN_BURST
+        assert bells.take()
+        return bells.dozes()
+
+    assert dozes_in_a_burst()
+    bells.overslept()
+    assert dozes_in_a_burst()  # nothing was posted meanwhile
+    memory[RUNG] = doorbells.IN_BURST
+    bells.overslept()
+    assert [dozes_in_a_burst() for _ in range(66)] == [False] * 64 + [True, True]
 
 
 def test_a_qp_in_an_endpoint_takes_receives_from_its_program_and_gives_them_back_flushed() -> None:

@@ -129,6 +129,7 @@ int mrc_ring_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 
 	if (mrc_is_forked())
 		return -mrc_refuse("poll_cq", REFUSED_FORKED);
+	mrc_end_burst(cq);
 	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
 		if (read_word(words, OVERRUN))
 			return -mrc_refuse("poll_cq", REFUSED_CQ_OVERRUN);
@@ -247,6 +248,7 @@ int mrc_ring_notify(struct ibv_cq *ibv, int solicited_only)
 		return mrc_refuse("req_notify_cq", REFUSED_FORKED);
 	if (!ibv->channel)
 		return mrc_refuse("req_notify_cq", REFUSED_CQ_SILENT);
+	mrc_end_burst(cq);
 	pthread_mutex_lock(&mrc_lists);
 	if (has_fired(cq))
 		cq->events++;

@@ -54,6 +54,7 @@ struct cq {
 	word *words, *entries;
 	pthread_spinlock_t lock;
 	unsigned empty; /* polls in a row that found nothing */
+	unsigned posts; /* in a row, since the program looked here last */
 	int armed; /* an event was asked for and not delivered */
 	unsigned events; /* that were missed while it was armed again */
 	unsigned users;
@@ -107,6 +108,8 @@ int mrc_is_device(const struct ibv_device *device);
 int mrc_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size);
 int mrc_ring_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int mrc_ring_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+/* The program looks for completions: an endpoint that dozes is to take what was posted. */
+void mrc_end_burst(struct cq *cq);
 int mrc_ring_poll(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int mrc_ring_notify(struct ibv_cq *cq, int solicited_only);
 /* A queue that has lost completions and was not told of; NULL without any. */

@@ -9,15 +9,39 @@
 #define SEND "post_send"
 #define RECEIVE "post_recv"
 
-static void ring(const struct qp *qp)
+static void wake(void)
 {
 	uint64_t one = 1;
 
-	__atomic_store_n(&mrc_bells[BITS + qp->bit], 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&mrc_bells[RUNG], 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&mrc_bells[ASLEEP], __ATOMIC_SEQ_CST) && __atomic_exchange_n(&mrc_bells[ASLEEP], 0, __ATOMIC_SEQ_CST))
+	if (__atomic_exchange_n(&mrc_bells[ASLEEP], AWAKE, __ATOMIC_SEQ_CST) != AWAKE)
 		if (write((int)mrc_bells[BELL], &one, sizeof one) < 0)
 			return; /* full: it is rung */
+}
+
+/* The endpoint is told, and woken where it sleeps. Where it dozes, a burst is left to the poll that follows. */
+static void ring(const struct qp *qp, struct ibv_cq *ibv)
+{
+	struct cq *cq = (struct cq *)ibv;
+	unsigned posts = __atomic_load_n(&cq->posts, __ATOMIC_RELAXED);
+	int in_burst = posts >= BURST_BEGINS;
+
+	__atomic_store_n(&cq->posts, posts + 1, __ATOMIC_RELAXED);
+	write_word(mrc_bells, BITS + qp->bit, 1);
+	/* In full order with reading ASLEEP: the endpoint says that it sleeps, then looks whether it was rung. */
+	__atomic_store_n(&mrc_bells[RUNG], in_burst ? IN_BURST : SINGLY, __ATOMIC_SEQ_CST);
+	word asleep = __atomic_load_n(&mrc_bells[ASLEEP], __ATOMIC_SEQ_CST);
+
+	if (asleep == SLEEPS || (asleep == DOZES && !in_burst))
+		wake();
+}
+
+void mrc_end_burst(struct cq *cq)
+{
+	if (!__atomic_load_n(&cq->posts, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&cq->posts, 0, __ATOMIC_RELAXED);
+	if (read_word(mrc_bells, ASLEEP) == DOZES && read_word(mrc_bells, RUNG) != SILENT)
+		wake();
 }
 
 /* Why nothing may be posted now, 0 where it may. In ERR work completes flushed. */
@@ -115,7 +139,7 @@ int mrc_ring_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	}
 	if (posted != before) {
 		write_word(qp->words, SENDS_POSTED, posted);
-		ring(qp);
+		ring(qp, ibv->send_cq);
 	}
 	pthread_spin_unlock(&qp->send_lock);
 	if (error && bad_wr)
@@ -148,7 +172,7 @@ int mrc_ring_receive(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	if (posted != before) {
 		write_word(qp->words, RECEIVES_POSTED, posted);
-		ring(qp);
+		ring(qp, ibv->recv_cq);
 	}
 	pthread_spin_unlock(&qp->receive_lock);
 	if (error && bad_wr)

@@ -24,6 +24,10 @@ enum {
 	RUNG, ASLEEP, BELL, TELLS, BITS = 8, MOST_QPS = 4096, BIT_WORDS = MOST_QPS, QPNS = BITS + BIT_WORDS,
 	TELL_FDS = QPNS + MOST_QPS, MOST_TELLS = 4096, BELL_WORDS = TELL_FDS + MOST_TELLS
 };
+/* What RUNG and ASLEEP say. */
+enum { SILENT, SINGLY, IN_BURST };
+enum { AWAKE, SLEEPS, DOZES };
+#define BURST_BEGINS 2 /* after so many posts in a row, without a poll between */
 #define NO_IMMEDIATE (-1)
 #define SOLICITED ((word)1 << 32) /* with an immediate */
 
