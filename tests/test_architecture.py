@@ -325,7 +325,7 @@ OF_A_SENDER = {
 }
 _OF_THE_ENDPOINT = re.compile(r"mrc\.((endpoint|wire|verbs)(\..+)?|net\.\w+)")
 NEVER_IN_A_TRANSFER = {
-    *("numpy", "scapy", "pyroute2", "rich", "yaml", "jsonschema", "prometheus_client"),
+    *("numpy", "scapy", "pyroute2", "rich", "yaml", "jsonschema", "msgspec", "prometheus_client"),
     *("importlib.metadata", "asyncio", "multiprocessing", "subprocess", "tempfile", "email", "http"),
 }
 

@@ -11,9 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from errno import EINVAL
+from functools import reduce
+from operator import or_
 from typing import Any, TypeVar
 
+from mrc.control.attributes import EvEventMask
 from mrc.control.errors import ControlError, arguments
+from mrc.typed import Named, Unfit, typed
 from mrc.untrusted import quoted
 from mrc.wire.usid import ev_of_path
 
@@ -30,6 +34,14 @@ _NUMBER = re.compile(r"(?:0x([0-9a-fA-F]{1,8})|([0-9]{1,10}))\Z")
 def refusal(expected: str, value: object) -> ControlError:
     """EINVAL: what was expected, and what came instead."""
     return ControlError(EINVAL, f"{expected}, not {quoted(value)}")
+
+
+def told(document: object, kind: type[T], what: str) -> T:
+    """What a document says, as a `kind` (mrc.typed)."""
+    try:
+        return typed(document, kind, what)
+    except Unfit as error:
+        raise ControlError(EINVAL, str(error)) from None
 
 
 def whole(value: object, what: str, low: int = -MOST_WHOLE, high: int = MOST_WHOLE) -> int:
@@ -102,13 +114,37 @@ def number_text(value: object, what: str) -> int:
     return whole(value, what)
 
 
+class _PlainNumbers(type):
+    """Of a class whose instances are plain numbers: the endpoint takes none of a class of their own."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return type(value) is int
+
+
+class Ev(int, metaclass=_PlainNumbers):
+    """An EV as a document has it: a number, or text (`ev_of`)."""
+
+    @staticmethod
+    def read(value: object) -> int:
+        """Raises ValueError for what is no EV."""
+        try:
+            return ev_of(value)
+        except ControlError as error:
+            raise ValueError(error.reason) from None
+
+
+def together(members: Iterable[Named[EvEventMask]]) -> EvEventMask:
+    """The mask of these."""
+    return reduce(or_, (each.member for each in members), EvEventMask(0))
+
+
 def ev_of(value: object) -> int:
     """An EV: a number, `0x01000002`, or in SRv6 mode `p1s2`: through spine 2 of plane 1."""
     if isinstance(value, str) and (place := _PLACE.match(value)):
         with arguments():
             return ev_of_path(int(place[1]), int(place[2]))
     if type(value) is int or (isinstance(value, str) and _NUMBER.match(value)):
-        ev = number_text(value, "an EV")
+        ev = value if isinstance(value, int) else number_text(value, "an EV")
         if 0 <= ev < 1 << 32:
             return ev
     raise ControlError(EINVAL, f"{quoted(value)} is no EV: give a number of 32 bits, such as 0x01000002, or p1s2")

@@ -223,9 +223,10 @@ def _answer(session: Session, request: requests.AtOnce) -> Any:
         case requests.Evs(profile_id, most):
             chosen = _profiles_meant(service, profile_id)
             return [texts.plain(entry) for each in chosen for entry in entries(service.profiles, each, most)]
-        case requests.EvOps(profile_id, batch):
-            return _ev_ops(service, profile_id, batch)
-        case requests.Subscribe(mask, limit, ev_only):
+        case requests.EvOps(batch, profile_id):
+            return _ev_ops(service, profile_id, [each.operation() for each in batch])
+        case requests.Subscribe(_, limit, ev_only):
+            mask, limit = request.mask(), max(1, limit)
             session.close()
             session.events = EvEventQueue(service.profiles, limit, mask, ev_only=ev_only)
             session.events.open()
@@ -249,7 +250,7 @@ def _port_set(service: Service, request: requests.PortSet) -> Any:
         if request.plane not in planes:
             raise ControlError(errno.ENOENT, f"no port on plane {request.plane}: there are {planes}")
         number = planes.index(request.plane) + 1
-    service.controller.modify_port(number, request.admin)
+    service.controller.modify_port(number, request.admin.member)
     return _port(service.controller, number)
 
 
@@ -274,7 +275,7 @@ def _profiles(service: Service) -> Any:
 
 def _profile_go(service: Service, request: requests.ProfileGo) -> Any:
     controller, profiles = service.controller, service.profiles
-    kind, profile_id, state = request.kind, request.profile_id, request.state
+    kind, profile_id, state = request.kind, request.profile, request.state.member
     tables: dict[str, Mapping[int, object]] = {
         "ev_formats": profiles.formats,
         "ev_profiles": profiles.evs,
@@ -329,7 +330,7 @@ def _operations(session: Session, request: requests.Waiting) -> list[Operation]:
             0, request.peer, request.mask, request.ev, port_num=request.port_num, dscp=request.dscp
         )
         return [update]
-    evs = request.evs
+    evs: Sequence[int] | None = request.evs
     node = find_peer(session.service.device.endpoint, request.peer)
     if evs is None:
         evs = tuple(path.ev for number, path in enumerate(node.paths) if node.reverse.users[number])
