@@ -6,28 +6,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mrc.control import reading
+from msgspec import Meta, Struct
+
 from mrc.control.errors import ControlError
+from mrc.control.reading import Ev
+from mrc.control.typed import Text, told
 from mrc.errors import CallerError
-from mrc.untrusted import NotJson, parse_json, quoted
+from mrc.untrusted import NotJson, parse_json
 from mrc.wire.usid import MAX_PLANES
 
 _MOST_BYTES = 16 << 20
 _MOST_ENTRIES = 65536
-_KEYS = {"endpoint", "peer", "plane", "ev", "reason"}
 _UPLINKS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
-    """One entry; `endpoint` and `peer` None: everybody."""
+class Denied(Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry; `endpoint` and `peer` None: everybody. The `reason` is for people."""
 
-    plane: int
-    ev: int
-    endpoint: str | None = None
-    peer: str | None = None
+    plane: Annotated[int, Meta(ge=0, le=MAX_PLANES - 1)]
+    ev: Ev
+    endpoint: Text | None = None
+    peer: Text | None = None
+    reason: Any = None
 
     def ev_in(self, mode: str) -> int:
         """The whole EV in a network of this mode."""
@@ -36,6 +38,11 @@ class Denied:
     def is_for(self, names: Iterable[str]) -> bool:
         """Whether it is about the endpoint that has these names and addresses."""
         return self.endpoint is None or self.endpoint in names
+
+
+class _File(Struct):
+    deny: tuple[Denied, ...]
+    fabric: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +78,8 @@ def read(path: str | Path) -> DenyList:
         raise CallerError(
             f'deny list {path}: an object with a list "deny" of at most {_MOST_ENTRIES} entries is expected'
         )
-    found = []
-    for number, each in enumerate(entries):
-        try:
-            found.append(_entry(each))
-        except CallerError as error:
-            reason = error.reason if isinstance(error, ControlError) else str(error)
-            raise CallerError(f"deny list {path}: entry {number}: {reason}") from None
-    fabric = document.get("fabric")
-    if fabric is not None and not isinstance(fabric, str):
-        raise CallerError(f"deny list {path}: fabric is {quoted(fabric)}, a name is expected")
-    return DenyList(tuple(found), fabric)
-
-
-def _entry(entry: Any) -> Denied:
-    said = reading.mapping(entry, "an entry", _KEYS)
-    plane = reading.whole(said.get("plane"), "plane", 0, MAX_PLANES - 1)
-    endpoint, peer = (reading.optional(reading.text, said.get(name), name) for name in ("endpoint", "peer"))
-    return Denied(plane, reading.ev_of(said.get("ev")), endpoint, peer)
+    try:
+        said = told(document, _File, "a deny list")
+    except ControlError as error:
+        raise CallerError(f"deny list {path}: {error.reason}") from None
+    return DenyList(said.deny, said.fabric)

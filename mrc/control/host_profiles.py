@@ -12,12 +12,16 @@ from collections.abc import Callable, Mapping
 from errno import ENOENT
 from typing import Any
 
+from msgspec import Struct, field
+
 from mrc.control import reading, texts
 from mrc.control.attributes import CcProfileAttr, EvFormatAttr, EvProfileAttr, PortAdmin
 from mrc.control.errors import ControlError
 from mrc.control.loading import KINDS
 from mrc.control.profiles import Profiles, Slot
+from mrc.control.reading import Ev
 from mrc.control.states import ProfileState
+from mrc.control.typed import Named, told
 from mrc.endpoint.paths.states import EvState
 
 Document = dict[str, dict[str, Any]]
@@ -67,8 +71,8 @@ def changed(before: Document, after: Document) -> Document:
 
 def read(document: object) -> Document:
     """One that another process has written. Raises ControlError EINVAL."""
-    said = reading.mapping(document, "the host's profiles")
-    return {section: dict(reading.mapping(said.get(section, {}), section)) for section in SECTIONS}
+    said = told(document, dict[str, Any], "the host's profiles")
+    return {section: told(said.get(section, {}), dict[str, Any], section) for section in SECTIONS}
 
 
 def adopt(profiles: Profiles, entries: Document, before: Document) -> None:
@@ -91,29 +95,31 @@ def adopt(profiles: Profiles, entries: Document, before: Document) -> None:
                 _log.warning("%s %s of this host cannot be used here: %s", section, number, error.reason)
 
 
-def _told(entry: object) -> tuple[ProfileState, Mapping[str, Any], Mapping[str, Any]]:
-    said = reading.mapping(entry, "a profile")
-    state = reading.member(ProfileState, said.get("state"), "state")
-    return state, reading.mapping(said.get("is", {}), "is"), said
+class _Entry(Struct):
+    state: Named[ProfileState]
+    attributes: dict[str, Any] = field(name="is", default_factory=dict)
+    array: list[Ev | None] = []
+    deny: Any = []
 
 
 def _format(profiles: Profiles, number: int, entry: object, before: object) -> None:
-    state, said, _ = _told(entry)
+    said = told(entry, _Entry, "a profile")
+    state = said.state.member
     Profiles.slot(profiles.formats, "EV format", number)
-    given = texts.ev_format(said).given() if state != INIT else {}
-    profiles.set_format(number, state, {name: value for name, value in given.items() if name in said})
+    given = texts.ev_format(said.attributes).given() if state != INIT else {}
+    profiles.set_format(number, state, {name: value for name, value in given.items() if name in said.attributes})
 
 
 def _ev(profiles: Profiles, number: int, entry: object, before: object) -> None:
-    state, said, whole = _told(entry)
+    said = told(entry, _Entry, "a profile")
+    state = said.state.member
     slot: Slot[EvProfileAttr] = Profiles.slot(profiles.evs, "EV", number)
-    attributes = texts.ev_profile(said).given() if state != INIT else {}
-    array = [reading.optional(reading.ev_of, each) for each in reading.items(whole.get("array", []), "array")]
-    if slot.state != state or slot.attributes != attributes or slot.array != array:
-        profiles.set_ev(number, state, attributes, array)
+    attributes = texts.ev_profile(said.attributes).given() if state != INIT else {}
+    if slot.state != state or slot.attributes != attributes or slot.array != said.array:
+        profiles.set_ev(number, state, attributes, said.array)
     if state == ONLINE:
         had = set(texts.denied({"deny": whole_of(before).get("deny", [])}))
-        has = set(texts.denied({"deny": whole.get("deny", [])}))
+        has = set(texts.denied({"deny": said.deny}))
         for ev in has - had:
             _set_state(profiles, number, ev, EvState.DENIED)
         for ev in had - has:
@@ -134,13 +140,14 @@ def _set_state(profiles: Profiles, number: int, ev: int, state: EvState) -> None
 
 
 def _cc(profiles: Profiles, number: int, entry: object, before: object) -> None:
-    state, said, _ = _told(entry)
+    said = told(entry, _Entry, "a profile")
+    state = said.state.member
     Profiles.slot(profiles.ccs, "CC", number)
-    profiles.set_cc(number, state, texts.cc_profile(said).given() if state != INIT else {})
+    profiles.set_cc(number, state, texts.cc_profile(said.attributes).given() if state != INIT else {})
 
 
 def _port(profiles: Profiles, number: int, entry: object, before: object) -> None:
-    admin = reading.member(PortAdmin, entry, "a port")
+    admin = told(entry, Named[PortAdmin], "a port").member
     if not 1 <= number <= profiles.planes:
         raise ControlError(ENOENT, f"there are ports 1 to {profiles.planes}")
     profiles.endpoint.enable_port(number - 1, admin == PortAdmin.UP, profiles.device.now())

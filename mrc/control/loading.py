@@ -7,11 +7,15 @@ from collections.abc import Callable
 from errno import EINVAL
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from mrc.control import reading, texts
 from mrc.control.attributes import CcProfileAttr, EvFormatAttr
 from mrc.control.errors import ControlError, arguments
 from mrc.control.profiles import Profiles
 from mrc.control.states import ProfileState
+from mrc.control.typed import told
 from mrc.endpoint.congestion import config_of
 from mrc.endpoint.congestion.config import no_line_rate
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
@@ -28,7 +32,7 @@ def load(profiles: Profiles, document: object) -> list[str]:
 
     Formats come first. One that is wrong is named in the ControlError; those before it stay loaded.
     """
-    said = reading.mapping(document, "a profile file", KINDS)
+    said = asdict(told(document, _File, "a profile file"))
     loaders: dict[str, Callable[[Profiles, int, object], None]] = {
         "ev_formats": _format,
         "ev_profiles": _ev,
@@ -36,7 +40,8 @@ def load(profiles: Profiles, document: object) -> list[str]:
     }
     loaded: list[str] = []
     for key, load_one in loaders.items():
-        for profile_id, listed in _numbered(said.get(key), key):
+        profile_ids = [reading.number_text(number, f"a profile number in {key}") for number in said[key] or ()]
+        for profile_id, listed in zip(profile_ids, (said[key] or {}).values(), strict=True):
             name = f"{KINDS[key]} profile {profile_id}"
             try:
                 load_one(profiles, profile_id, listed)
@@ -63,13 +68,12 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
 
 
-def _numbered(listed: object, key: str) -> list[tuple[int, object]]:
-    if listed is None:
-        return []
-    return [
-        (reading.number_text(name, f"a profile number in {key}"), value)
-        for name, value in reading.mapping(listed, key).items()
-    ]
+class _File(Struct, forbid_unknown_fields=True):
+    """Numbers are those of YAML, or text."""
+
+    ev_formats: dict[Any, Any] | None = None
+    ev_profiles: dict[Any, Any] | None = None
+    cc_profiles: dict[Any, Any] | None = None
 
 
 def _format(profiles: Profiles, profile_id: int, listed: object) -> None:

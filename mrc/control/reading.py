@@ -1,32 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Plain data read value by value, as profile files, deny lists and the control socket bring it.
-
-Every function returns a value of the type it names, or raises ControlError EINVAL that says what was expected.
-"""
+"""EVs and numbers as profile files, deny lists, the control socket and the command line have them."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from collections.abc import Iterable, Mapping
 from errno import EINVAL
 from functools import reduce
 from operator import or_
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mrc.control.attributes import EvEventMask
 from mrc.control.errors import ControlError, arguments
-from mrc.typed import Named, Unfit, typed
+from mrc.control.typed import Named
 from mrc.untrusted import quoted
 from mrc.wire.usid import ev_of_path
 
-E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
 
 # Far above every number that means something, and few enough digits for any error to show.
 MOST_WHOLE = 1 << 64
-_LONGEST_TEXT = 256
 _PLACE = re.compile(r"p([0-9]{1,3})s([0-9]{1,3})\Z")
 _NUMBER = re.compile(r"(?:0x([0-9a-fA-F]{1,8})|([0-9]{1,10}))\Z")
 
@@ -36,59 +29,6 @@ def refusal(expected: str, value: object) -> ControlError:
     return ControlError(EINVAL, f"{expected}, not {quoted(value)}")
 
 
-def told(document: object, kind: type[T], what: str) -> T:
-    """What a document says, as a `kind` (mrc.typed)."""
-    try:
-        return typed(document, kind, what)
-    except Unfit as error:
-        raise ControlError(EINVAL, str(error)) from None
-
-
-def whole(value: object, what: str, low: int = -MOST_WHOLE, high: int = MOST_WHOLE) -> int:
-    """A number without a fraction, low <= value <= high. True is none."""
-    if type(value) is not int or not low <= value <= high:
-        limits = "" if high == MOST_WHOLE else f" from {low} to {high}"
-        raise refusal(f"{what} is a whole number{limits}", value)
-    return value
-
-
-def number(value: object, what: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """A finite number, low <= value <= high. True is none, nor is an integer no double holds."""
-    if type(value) in (int, float) and low <= value <= high and abs(value) <= 1e300:  # type: ignore[operator,arg-type]
-        return float(value)  # type: ignore[arg-type]
-    limits = "" if math.isinf(high) else f" from {low:g} to {high:g}"
-    raise refusal(f"{what} is a number{limits}", value)
-
-
-def flag(value: object, what: str) -> bool:
-    if type(value) is not bool:
-        raise refusal(f"{what} is true or false", value)
-    return value
-
-
-def text(value: object, what: str) -> str:
-    """A string of 1 to 256 characters."""
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_TEXT:
-        raise refusal(f"{what} is text of 1 to {_LONGEST_TEXT} characters", value)
-    return value
-
-
-def items(value: object, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise refusal(f"{what} is a list", value)
-    return value
-
-
-def mapping(value: object, what: str, known: Iterable[str] | None = None) -> dict[str, Any]:
-    """A mapping, with no other keys than the `known` ones where these are given."""
-    if not isinstance(value, dict):
-        raise refusal(f"{what} is a mapping", value)
-    if known is not None and (foreign := sorted(map(str, value.keys() - set(known)))):
-        some = ", ".join(quoted(each).strip("'\"") for each in foreign[:5])
-        raise ControlError(EINVAL, f"{what} has no {some}: there are {', '.join(sorted(known))}")
-    return value
-
-
 def one_of(value: object, what: str, choices: Mapping[str, T]) -> T:
     """What stands for a word."""
     if not isinstance(value, str) or value not in choices:
@@ -96,22 +36,13 @@ def one_of(value: object, what: str, choices: Mapping[str, T]) -> T:
     return choices[value]
 
 
-def member(kind: type[E], value: object, what: str) -> E:
-    """A member of an enum by its name, in small or capital letters."""
-    names = {each.name.lower(): each for each in kind}
-    return one_of(value.lower() if isinstance(value, str) else value, what, names)
-
-
-def optional(read: Callable[..., T], value: object, *more: Any) -> T | None:
-    """What `read` makes of a value; None stays None."""
-    return None if value is None else read(value, *more)
-
-
 def number_text(value: object, what: str) -> int:
     """A whole number, or one written as text: decimal digits, or `0x` and hexadecimal ones."""
     if isinstance(value, str) and (match := _NUMBER.match(value)):
         return int(match[1], 16) if match[1] else int(match[2])
-    return whole(value, what)
+    if type(value) is not int or abs(value) > MOST_WHOLE:
+        raise refusal(f"{what} is {Number.expected}", value)
+    return value
 
 
 class _PlainNumbers(type):
@@ -121,8 +52,24 @@ class _PlainNumbers(type):
         return type(value) is int
 
 
+class Number(int, metaclass=_PlainNumbers):
+    """A number as a profile file has it (`number_text`), also one of more than 64 bits."""
+
+    expected = "a whole number"
+
+    @staticmethod
+    def read(value: object) -> int:
+        """Raises TypeError for what is none."""
+        try:
+            return number_text(value, "it")
+        except ControlError:
+            raise TypeError from None
+
+
 class Ev(int, metaclass=_PlainNumbers):
     """An EV as a document has it: a number, or text (`ev_of`)."""
+
+    expected = "an EV, such as 0x01000002 or p1s2"
 
     @staticmethod
     def read(value: object) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
@@ -12,8 +12,8 @@ from mrc.control.attributes import ALL_EV_EVENTS, USUAL_EV_EVENTS, EvEventMask, 
 from mrc.control.ev_operations import EvOp, EvOpKind
 from mrc.control.reading import Ev
 from mrc.control.states import ProfileState
+from mrc.control.typed import Named, Text, Whole, told
 from mrc.endpoint.paths.states import EvState
-from mrc.typed import Named, Text, Whole
 from mrc.untrusted import quoted
 
 _LONGEST_ID = 200
@@ -30,23 +30,23 @@ _EV_WORDS: dict[str, tuple[EvOpKind, EvState | None]] = {
 Id = str | int | float | bool | None
 
 
-class Hello(Struct, frozen=True):
+class Hello(Struct, frozen=True, tag_field="op", tag="hello"):
     pass
 
 
-class DeviceQuery(Struct, frozen=True):
+class DeviceQuery(Struct, frozen=True, tag_field="op", tag="device"):
     pass
 
 
-class Status(Struct, frozen=True):
+class Status(Struct, frozen=True, tag_field="op", tag="status"):
     most_qps: Annotated[int, Meta(ge=0, le=1024)] = 64
 
 
-class Ports(Struct, frozen=True):
+class Ports(Struct, frozen=True, tag_field="op", tag="ports"):
     pass
 
 
-class PortSet(Struct, frozen=True):
+class PortSet(Struct, frozen=True, tag_field="op", tag="port_set"):
     """The port of a plane, which is what people know, or of a number from 1 on, which goes before."""
 
     admin: Named[PortAdmin]
@@ -58,17 +58,17 @@ class PortSet(Struct, frozen=True):
             raise ValueError("plane is missing: a whole number")
 
 
-class ProfileList(Struct, frozen=True):
+class ProfileList(Struct, frozen=True, tag_field="op", tag="profiles"):
     pass
 
 
-class ProfileLoad(Struct, frozen=True):
+class ProfileLoad(Struct, frozen=True, tag_field="op", tag="profile_load"):
     """The content of a profile file. What is in it is read as it is loaded (mrc.control.loading)."""
 
     profiles: dict[str, Any]
 
 
-class ProfileGo(Struct, frozen=True):
+class ProfileGo(Struct, frozen=True, tag_field="op", tag="profile_state"):
     """Take the profile of a kind (a key of KINDS) to a state."""
 
     kind: Literal["ev_formats", "ev_profiles", "cc_profiles"]
@@ -76,16 +76,16 @@ class ProfileGo(Struct, frozen=True):
     state: Named[ProfileState]
 
 
-class ProfilesChanged(Struct, frozen=True):
+class ProfilesChanged(Struct, frozen=True, tag_field="op", tag="profiles_changed"):
     """Another process has changed the host's."""
 
 
-class ProfileMove(Struct, frozen=True):
+class ProfileMove(Struct, frozen=True, tag_field="op", tag="profile_move"):
     old: Whole = field(name="from")
     new: Whole = field(name="to")
 
 
-class Evs(Struct, frozen=True):
+class Evs(Struct, frozen=True, tag_field="op", tag="evs"):
     """`profile` None: every profile in use."""
 
     profile: Whole | None = None
@@ -106,14 +106,14 @@ class SaidOp(Struct, frozen=True):
         return EvOp(op, self.ev, self.new_ev, self.index, state, self.peer, all_copies=True)
 
 
-class EvOps(Struct, frozen=True):
+class EvOps(Struct, frozen=True, tag_field="op", tag="ev_ops"):
     """`profile` None: every profile in use."""
 
     batch: tuple[SaidOp, ...]
     profile: Whole | None = None
 
 
-class Probe(Struct, frozen=True):
+class Probe(Struct, frozen=True, tag_field="op", tag="probe"):
     """`evs` None: every EV that QPs use towards the peer. `port_nums`: the port that each of `evs` has to leave by.
     `timeout_s` 0: the usual one. `dscp` None: the control class."""
 
@@ -128,7 +128,7 @@ class Probe(Struct, frozen=True):
             raise ValueError(f"port_nums are as many as evs, not {quoted(list(self.port_nums))}")
 
 
-class PortStatus(Struct, frozen=True):
+class PortStatus(Struct, frozen=True, tag_field="op", tag="port_status"):
     """`mask` None: what holds. `ev` None: any that is in use; `port_num` is that of the EV."""
 
     peer: Text
@@ -139,7 +139,7 @@ class PortStatus(Struct, frozen=True):
     dscp: Whole | None = None
 
 
-class Subscribe(Struct, frozen=True):
+class Subscribe(Struct, frozen=True, tag_field="op", tag="subscribe"):
     """`states` None: those that most want to know of."""
 
     states: Literal["all"] | tuple[Named[EvEventMask], ...] | None = None
@@ -152,7 +152,7 @@ class Subscribe(Struct, frozen=True):
         return ALL_EV_EVENTS if self.states == "all" else reading.together(self.states)
 
 
-class Unsubscribe(Struct, frozen=True):
+class Unsubscribe(Struct, frozen=True, tag_field="op", tag="unsubscribe"):
     pass
 
 
@@ -176,24 +176,7 @@ AtOnce = (
 Waiting = Probe | PortStatus
 Request = AtOnce | Waiting
 
-_KINDS: dict[str, type[Request]] = {
-    "hello": Hello,
-    "device": DeviceQuery,
-    "status": Status,
-    "ports": Ports,
-    "port_set": PortSet,
-    "profiles": ProfileList,
-    "profile_load": ProfileLoad,
-    "profile_state": ProfileGo,
-    "profiles_changed": ProfilesChanged,
-    "profile_move": ProfileMove,
-    "evs": Evs,
-    "ev_ops": EvOps,
-    "probe": Probe,
-    "port_status": PortStatus,
-    "subscribe": Subscribe,
-    "unsubscribe": Unsubscribe,
-}
+_KINDS: dict[str, type[Request]] = {str(each.__struct_config__.tag): each for each in get_args(Request)}
 
 
 def id_of(document: object) -> Id:
@@ -214,4 +197,4 @@ def read(document: object) -> Request:
     """
     if not isinstance(document, dict):
         raise reading.refusal(f"a request is an object with an op, one of {', '.join(_KINDS)}", document)
-    return reading.told(document, reading.one_of(document.get("op"), "op", _KINDS), "a request")
+    return told(document, reading.one_of(document.get("op"), "op", _KINDS), "a request")

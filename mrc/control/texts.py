@@ -3,26 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum, Flag
 from errno import EINVAL
 from typing import Any
 
+from msgspec import UNSET, Struct, UnsetType, defstruct, to_builtins
+
 from mrc.control import reading
 from mrc.control.attributes import CcProfileAttr, EvEventMask, EvFormatAttr, EvProfileAttr
 from mrc.control.errors import ControlError, arguments
+from mrc.control.reading import Ev, Number
+from mrc.control.typed import Finite, Named, Text, Whole, told
 from mrc.endpoint.congestion import ControllerConfig, algorithm_names, config_of
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.wire.entropy import EvField, EvMode
 
-# How a setting of a controller is read, by its annotation.
-_SETTING_READERS: dict[str, Callable[[object, str], object]] = {
-    "int": reading.whole,
-    "float": reading.number,
-    "bool": reading.flag,
-    "str": reading.text,
-}
+# The type of a controller's setting, by its annotation.
+_SETTINGS: dict[str, Any] = {"int": Whole, "float": Finite, "bool": bool, "str": Text}
 _OR_NONE = " | None"
 
 
@@ -53,86 +52,97 @@ def plain(value: object) -> Any:
 # ------------------------------------------------------------------ what a profile file says
 
 
+class _Format(Struct, forbid_unknown_fields=True):
+    mode: Named[EvMode]
+    fields: tuple[Number, ...] = ()
+    srh: bool = False
+    state: Any = None
+
+
+class _Field(Struct, forbid_unknown_fields=True):
+    width: Number
+    init_val: Number | UnsetType = UNSET
+    mask: Number | UnsetType = UNSET
+    min_val: Number | UnsetType = UNSET
+    max_val: Number | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        self.field()
+
+    def field(self) -> EvField:
+        return EvField(**to_builtins(self))
+
+
+class _Profile(Struct, forbid_unknown_fields=True):
+    mode: Named[EvProfileMode]
+    format: Number = 0  # type: ignore[assignment]  # what reads a Number returns an int
+    count: Number | None = None
+    min_active: Number | None = None
+    active_count: Number | None = None
+    event_mask: tuple[Named[EvEventMask], ...] | None = None
+    fields: tuple[_Field, ...] | UnsetType = UNSET
+    evs: tuple[Ev, ...] | UnsetType = UNSET
+    deny: Any = None
+    state: Any = None
+
+
+class _Denied(Struct):
+    deny: list[Ev] = []
+
+
+class _Algorithm(Struct):
+    algorithm: Text
+
+
 def ev_format(document: object) -> EvFormatAttr:
     """Raises ControlError EINVAL, as the other two do, for anything but a mapping of known keys to fitting values."""
-    said = reading.mapping(document, "an EV format", {"mode", "fields", "srh", "state"})
-    widths = reading.items(said.get("fields", []), "fields")
-    return EvFormatAttr(
-        mode=reading.member(EvMode, said.get("mode"), "mode"),
-        fields=tuple(reading.number_text(width, "a field's width") for width in widths),
-        srh=reading.flag(said.get("srh", False), "srh"),
-    )
+    said = told(document, _Format, "an EV format")
+    return EvFormatAttr(mode=said.mode.member, fields=said.fields, srh=said.srh)
 
 
 def ev_profile(document: object) -> EvProfileAttr:
-    known = {"mode", "format", "count", "min_active", "active_count", "event_mask", "fields", "evs", "deny", "state"}
-    said = reading.mapping(document, "an EV profile", known)
-    count, min_active, active_count = (
-        reading.optional(reading.number_text, said.get(name), name) for name in ("count", "min_active", "active_count")
-    )
+    said = told(document, _Profile, "an EV profile")
     return EvProfileAttr(
-        ev_mode=reading.member(EvProfileMode, said.get("mode"), "mode"),
-        format_id=reading.number_text(said.get("format", 0), "format"),
-        count=count,
-        min_active=min_active,
-        active_count=active_count,
-        event_mask=reading.optional(event_mask, said.get("event_mask")),
-        fields=tuple(_field(each) for each in reading.items(said["fields"], "fields")) if "fields" in said else None,
-        evs=tuple(reading.ev_of(each) for each in reading.items(said["evs"], "evs")) if "evs" in said else None,
+        ev_mode=said.mode.member,
+        format_id=said.format,
+        count=said.count,
+        min_active=said.min_active,
+        active_count=said.active_count,
+        event_mask=None if said.event_mask is None else reading.together(said.event_mask),
+        fields=None if said.fields is UNSET else tuple(each.field() for each in said.fields),
+        evs=None if said.evs is UNSET else said.evs,
     )
 
 
 def cc_profile(document: object) -> CcProfileAttr:
-    said = reading.mapping(document, "a CC profile")
-    algorithm = reading.text(said.get("algorithm"), "algorithm")
+    algorithm = told(document, _Algorithm, "a CC profile").algorithm
     if algorithm not in algorithm_names():
         # Refused where it is loaded: which configuration it would take is not known.
         return CcProfileAttr(algorithm=algorithm)
     with arguments():
         default = config_of(algorithm)
-    section = set() if default is None else {default.section}
-    reading.mapping(said, f"a CC profile of {algorithm}", {"algorithm", "state", *section})
-    if default is None or said.get(default.section) is None:
+    members: list[tuple[str, Any, Any]] = [("algorithm", Text, ""), ("state", Any, None)]
+    if default is not None:
+        settings = [(name, _kind_of(name, kind), UNSET) for name, kind in type(default).profile_settings().items()]
+        section = defstruct(default.section, settings, forbid_unknown_fields=True)
+        members.append((default.section, section | None, None))
+    whole = defstruct("CcProfile", members, forbid_unknown_fields=True)
+    said = told(document, whole, f"a CC profile of {algorithm}")
+    config = None if default is None else getattr(said, default.section)
+    if default is None or config is None:
         return CcProfileAttr(algorithm=algorithm)
-    return CcProfileAttr(algorithm=algorithm, config=_config(type(default), said[default.section]))
-
-
-def _config(kind: type[ControllerConfig], document: object) -> ControllerConfig:
-    """A controller's configuration, each setting read by its annotation."""
-    kinds = kind.profile_settings()
-    said = reading.mapping(document, kind.section, kinds)
     with arguments():
-        return kind(**{name: _setting(value, name, kinds[name]) for name, value in said.items()})
+        return CcProfileAttr(algorithm=algorithm, config=type(default)(**to_builtins(config)))
 
 
-def _setting(value: object, name: str, kind: str) -> object:
-    if value is None and kind.endswith(_OR_NONE):
-        return None
-    read = _SETTING_READERS.get(kind.removesuffix(_OR_NONE))
-    if read is None:
+def _kind_of(name: str, kind: str) -> Any:
+    """The type of a controller's setting, by its annotation."""
+    known = _SETTINGS.get(kind.removesuffix(_OR_NONE))
+    if known is None:
         raise ControlError(EINVAL, f"a CC profile cannot say {name}: it is {kind}")
-    return read(value, name)
+    return known | None | UnsetType if kind.endswith(_OR_NONE) else known | UnsetType
 
 
 def denied(document: object) -> list[int]:
     """The EVs that an EV profile of a file has denied from the start."""
-    return [
-        reading.ev_of(each)
-        for each in reading.items(reading.mapping(document, "an EV profile").get("deny", []), "deny")
-    ]
-
-
-def event_mask(document: object) -> EvEventMask:
-    mask = EvEventMask(0)
-    for each in reading.items(document, "event_mask"):
-        mask |= reading.member(EvEventMask, each, "event_mask")
-    return mask
-
-
-def _field(document: object) -> EvField:
-    said = reading.mapping(document, "a field", {"width", "init_val", "mask", "min_val", "max_val"})
-    numbers = {name: reading.number_text(value, name) for name, value in said.items()}
-    if "width" not in numbers:
-        raise ControlError(EINVAL, "a field needs a width")
-    with arguments():
-        return EvField(**numbers)
+    return list(told(document, _Denied, "an EV profile").deny)

@@ -115,12 +115,12 @@ def test_a_deny_list(served: Served, tmp_path: Path) -> None:
     [
         ("{", "is not JSON"),
         ("[]", "an object with a list"),
-        ('{"deny": [{"plane": 0, "ev": 1, "peeer": "h1"}]}', "entry 0: an entry has no peeer"),
+        ('{"deny": [{"plane": 0, "ev": 1, "peeer": "h1"}]}', "deny[0] has no peeer"),
         ('{"deny": [{"plane": 16, "ev": 1}]}', "from 0 to 15, not 16"),
-        ('{"deny": [{"plane": 0}]}', "is no EV"),
+        ('{"deny": [{"plane": 0}]}', "deny[0].ev is missing: an EV, such as 0x01000002 or p1s2"),
         ('{"deny": [{"plane": 0, "ev": 1, "peer": 7}]}', "peer is text of 1 to 256 characters, not 7"),
-        ('{"deny": [7]}', "an entry is a mapping, not 7"),
-        ('{"deny": [], "fabric": 3}', "fabric is 3"),
+        ('{"deny": [7]}', "deny[0] is a mapping, not 7"),
+        ('{"deny": [], "fabric": 3}', "fabric is text, not 3"),
     ],
 )
 def test_a_deny_list_that_is_none(served: Served, tmp_path: Path, text: str, says: str) -> None:

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Plain data held to a type by msgspec. Its refusals are put into words: the place, what is expected there, what came.
 
-A type is a `msgspec.Struct`, a `TypedDict`, or one made of `int`, `float`, `bool`, `str`, `Literal`, lists, tuples and
-mappings, with limits as `msgspec.Meta`. `Named` is a member of an enum, told by its name. A class with a method `read`
-is read by that.
+A type is a `msgspec.Struct`, or one made of `int`, `float`, `bool`, `str`, `Literal`, lists, tuples and mappings, with
+limits as `msgspec.Meta`. `Named` is a member of an enum, told by its name. A class with a method `read` is read by
+that; its `expected` says of what it is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from errno import EINVAL
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
+from mrc.control.errors import ControlError
 from mrc.untrusted import path_text, quoted
 
 E = TypeVar("E", bound=Enum)
@@ -24,17 +26,10 @@ T = TypeVar("T")
 # Every number that means something, and the most that limits can name.
 Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 _MOST_FOREIGN = 5
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
-
-
-class Unfit(ValueError):
-    """Data that is not of the type it should be. The text says why; `place` is where, such as `qps[0].peer`."""
-
-    def __init__(self, text: str, place: str) -> None:
-        super().__init__(text)
-        self.place = place
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 class Named(Generic[E]):
@@ -46,12 +41,12 @@ class Named(Generic[E]):
         self.member = member
 
 
-def typed(document: object, kind: type[T], what: str) -> T:
-    """Make data into a `kind`. `what` is the subject of the refusal of the whole. Raises Unfit, and nothing else."""
+def told(document: object, kind: type[T], what: str) -> T:
+    """What a document says, as a `kind`. Raises ControlError EINVAL; `what` is its subject where all of it is wrong."""
     try:
         return msgspec.convert(document, kind, dec_hook=_read)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise _unfit(error, document, kind, what) from None
+        raise ControlError(EINVAL, _refusal(error, document, kind, what)) from None
 
 
 def _read(kind: Any, value: object) -> Any:
@@ -66,7 +61,7 @@ def _read(kind: Any, value: object) -> Any:
 # ------------------------------------------------------------------ what is wrong, in words
 
 
-def _unfit(error: Exception, value: Any, kind: Any, what: str) -> Unfit:
+def _refusal(error: Exception, value: Any, kind: Any, what: str) -> str:
     """Goes in as long as there is a part that is wrong by itself."""
     path: list[str | int] = []
     inner = _first_wrong(value, kind)
@@ -78,16 +73,15 @@ def _unfit(error: Exception, value: Any, kind: Any, what: str) -> Unfit:
     place = path_text(tuple(path))
     if isinstance(value, dict):
         known, required, only_known = _members(kind)
-        for name in (each for each in known if each in required and each not in value):
-            missing = path_text((*path, name))
-            return Unfit(f"{missing} is missing: {_expected(known[name])}", missing)
+        if missing := [name for name in known if name in required and name not in value]:
+            return f"{path_text((*path, missing[0]))} is missing: {_expected(known[missing[0]])}"
         if only_known and (foreign := sorted(map(str, value.keys() - known.keys()))):
             some = ", ".join(quoted(each).strip("'\"") for each in foreign[:_MOST_FOREIGN])
-            return Unfit(f"{place or what} has no {some}: there are {', '.join(sorted(known))}", place)
+            return f"{place or what} has no {some}: there are {', '.join(sorted(known))}"
     if error.__cause__ is not None and str(error.__cause__):
-        return Unfit(f"{place}: {error.__cause__}" if place else str(error.__cause__), place)
+        return f"{place}: {error.__cause__}" if place else str(error.__cause__)
     beyond = " of 64 bits" if type(value) is int and Whole in _alternatives(kind) else ""
-    return Unfit(f"{place or what} is {_expected(kind)}{beyond}, not {quoted(value)}", place)
+    return f"{place or what} is {_expected(kind)}{beyond}, not {quoted(value)}"
 
 
 def _first_wrong(value: Any, kind: Any) -> tuple[str | int, Any, Exception] | None:
@@ -118,21 +112,19 @@ def _alternatives(kind: Any) -> list[Any]:
 
 
 def _members(kind: Any) -> tuple[dict[str, Any], set[str], bool]:
-    """Of a type with named members: their types, the names of those that have to be there, whether others may not."""
+    """Of a struct: its members' types, the names of those that have to be there, whether others may not."""
     for each in _alternatives(kind):
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
-            members = msgspec.structs.fields(each)
-            required = {member.encode_name for member in members if member.required}
-            types = {member.encode_name: member.type for member in members}
+            members = {member.encode_name: member for member in msgspec.structs.fields(each)}
+            required = {name for name, member in members.items() if member.required}
+            types = {name: member.type for name, member in members.items()}
             return types, required, each.__struct_config__.forbid_unknown_fields
-        if is_typeddict(each):
-            return get_type_hints(each, include_extras=True), set(each.__required_keys__), False
     return {}, set(), False
 
 
 def _expected(kind: Any) -> str:
-    optional = _alternatives(kind)
-    return " or ".join(dict.fromkeys(_word(each) for each in optional if each is not NoneType or len(optional) == 1))
+    """What people would write there: None and what is not said are no answer to that."""
+    return " or ".join(_word(each) for each in _alternatives(kind) if each not in (NoneType, msgspec.UnsetType))
 
 
 def _word(kind: Any) -> str:
@@ -142,9 +134,11 @@ def _word(kind: Any) -> str:
         if inner[0] is str:
             return f"{_WORDS[str]} of {limits.min_length} to {limits.max_length} characters"
         low, high = limits.ge, limits.le
-        return _WORDS[inner[0]] if kind == Whole else f"{_WORDS[inner[0]]} from {low} to {high}"
+        return _WORDS[inner[0]] if kind in (Whole, Finite) else f"{_WORDS[inner[0]]} from {low} to {high}"
     if origin is Literal:
         return f"one of {', '.join(inner)}" if len(inner) > 1 else f'"{inner[0]}"'
     if origin is Named:
         return f"one of {', '.join(each.name.lower() for each in inner[0])}"
+    if hasattr(kind, "read"):
+        return str(kind.expected)
     return _WORDS.get(kind, "a list" if origin in (list, tuple) else "a mapping")
