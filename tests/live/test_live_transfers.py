@@ -202,7 +202,7 @@ def test_neither_end_loads_what_a_transfer_does_not_need(transfers: Transfers) -
     told = ("env", "PYTHONPROFILEIMPORTTIME=1")
     receiver = transfers.recv(prefix=told)
     sender = transfers.start("h0", [*told, *MRC, "send", transfers.file("one", MIB), receiver.ticket, "--json"])
-    heavy = {"numpy", "scapy", "pyroute2", "rich", "yaml", "jsonschema", "msgspec", "prometheus_client", "asyncio"}
+    heavy = {"numpy", "scapy", "pyroute2", "rich", "yaml", "jsonschema", "prometheus_client", "asyncio"}
     for ended in (sender.end().succeeded(), receiver.stop()):
         lines = [line for line in ended.err.splitlines() if line.startswith("import time:")]
         loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}

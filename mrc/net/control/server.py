@@ -80,7 +80,7 @@ class ControlServer:
 
     @staticmethod
     def prepare() -> None:
-        """Import what the first client needs, which takes some 40 ms: later the loop would stand still for it."""
+        """Import what the first client needs, which takes some 80 ms: later the loop would stand still for it."""
         import mrc.net.control.connection  # noqa: F401
 
     def _accepted(self, connection: socket.socket) -> None:
