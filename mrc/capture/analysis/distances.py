@@ -52,15 +52,17 @@ class Window(NamedTuple):
 
 
 class Way(NamedTuple):
-    """From the place near a packet's origin to the other: `middle` nanoseconds by the two clocks, `tolerance` around
-    it; `far` are the rows of the second place among packets seen at both."""
+    """From the place near a packet's origin to the other: `middle` nanoseconds by the two clocks; `far` are the rows of
+    the second place among packets seen at both, `took` how long those of this EV usually take there (0 at the first),
+    `tolerance` around that."""
 
     middle: int
     tolerance: int
     far: Bools
+    took: I64
 
     @classmethod
-    def of(cls, hop: I64, time: I64, key: I64, order: I64, sole: Bools | None) -> Way | None:
+    def of(cls, hop: I64, time: I64, key: I64, order: I64, sole: Bools | None, ev: I64) -> Way | None:
         if not len(hop) or (hop == hop[0]).all():
             return None
         key, hop, time = key[order], hop[order].astype(np.int64), time[order]
@@ -78,16 +80,22 @@ class Way(NamedTuple):
         far_at = np.minimum.reduceat(np.where(is_far, time, latest), begins)
         took = (far_at - near_at)[balanced]
         middle = int(np.median(took))
-        tolerance = max(LEAST_TOLERANCE_NS, 4 * int(np.median(np.abs(took - middle))))
+        usual = np.full(len(begins), middle)
+        if sole is None:
+            # What may have been sent again shows the slowest path only as the usual way on it.
+            of_packet = ev[order[begins]]
+            usual = Apart.of_evs(of_packet, took, of_packet[balanced])
+        tolerance = max(LEAST_TOLERANCE_NS, 4 * int(np.median(np.abs(took - usual[balanced]))))
         if sole is not None and (sure := took[sole[order[begins[balanced]]]]).size:
             # What was sent once only shows the slowest path too.
             tolerance = max(tolerance, int(np.abs(sure - middle).max()) + LEAST_TOLERANCE_NS)
         if ((hop != highest[group]) & (hop != lowest[group])).any():
             # A third place lies between the two.
             tolerance += abs(middle)
-        far = np.zeros(len(hop), np.bool_)
+        far, there = np.zeros(len(hop), np.bool_), np.zeros(len(hop), np.int64)
         far[order] = is_far
-        return cls(middle, tolerance, far)
+        there[order] = usual[group] * is_far
+        return cls(middle, tolerance, far, there)
 
 
 class Apart(NamedTuple):

@@ -82,7 +82,7 @@ def _in_order(rows: Rows) -> Rows:
 
 
 def _way(rows: Rows, key: I64) -> Way | None:
-    return Way.of(rows["hop"], rows["time"], key, np.argsort(key, kind="stable"), None)
+    return Way.of(rows["hop"], rows["time"], key, np.argsort(key, kind="stable"), None, rows["ev"])
 
 
 def _change(rows: Rows, key: I64, way: Way | None) -> _Change | None:

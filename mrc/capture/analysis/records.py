@@ -25,6 +25,7 @@ OTHER, REQUEST, ANSWER, PROBE, CNP, ENDPOINT = range(6)
 # Kinds of answers. NAK is an AETH that refuses; RESPONSE brings data of a READ or an ATOMIC.
 SACK, PROBE_ANSWER, ACK, NAK, NACK, RESPONSE = range(6)
 
+# `ev` is the packet's own, an answer's too; `entropy` the EV that an answer names.
 # `stamped`: with a time stamp of its sender, so that no two transmissions are alike. `lone`: seen at one of two places,
 # and which one is not known (`copies`).
 REQUEST_ROW = np.dtype(
@@ -34,7 +35,7 @@ REQUEST_ROW = np.dtype(
     + [(name, np.bool_) for name in ("rtx", "ackreq", "ce", "trimmed", "stamped", "lone")]
 )
 ANSWER_ROW = np.dtype(
-    [(name, np.int64) for name in ("number", "time", "cack", "trigger", "base", "entropy")]
+    [(name, np.int64) for name in ("number", "time", "cack", "trigger", "base", "entropy", "ev")]
     + [("bitmap", np.uint64), ("identity", np.uint32)]
     + [(name, np.int32) for name in ("held", "probe_id", "msn", "payload", "hop")]
     + [(name, np.uint8) for name in ("kind", "mark", "code")]
@@ -170,7 +171,7 @@ class Fields:
         is_sack, is_nack = opcode == Op.SACK, opcode == Op.NACK
         refusing = ~is_sack & ~is_nack & (syndrome >= 0x20)
         response = np.isin(opcode, (*RC_READ_RESPONSES, _RC_ATOMIC_ACK))
-        _put(made, rows, number=self.number, time=self.time, hop=self.hop, ce=self.ce)
+        _put(made, rows, number=self.number, time=self.time, ev=self.ev, hop=self.hop, ce=self.ce)
         made["identity"] = self.identity[rows]
         made["kind"] = np.select(
             [is_sack & probe_answer, is_sack, is_nack, refusing, response],

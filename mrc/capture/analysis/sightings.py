@@ -14,6 +14,8 @@ from mrc.capture.frames import I64, Bools
 
 # From this share of packets seen twice on it is the capture that doubles them, and not the network here and there.
 MOST = 0.5
+# A path with fewer distances has none of its own.
+_FEWEST = 3
 # PSNs this close one after the other belong to a run, although the capture may lack some between.
 _RUN = 5
 # No fabric holds a packet up for longer.
@@ -30,10 +32,10 @@ class Sightings:
     def __init__(self, rows: Rows, key: I64, sole: Bools | None = None) -> None:
         self.rows = rows
         self.order = np.argsort(key, kind="stable")
-        self.way = Way.of(rows["hop"], rows["time"], key, self.order, sole)
+        self.way = Way.of(rows["hop"], rows["time"], key, self.order, sole, rows["ev"])
         time = rows["time"]
         if self.way is not None:
-            time = time - self.way.middle * self.way.far
+            time = time - self.way.took
             self.order = np.lexsort((time, key))
         key = key[self.order]
         self.again = np.zeros(len(rows), np.bool_)
@@ -54,7 +56,8 @@ class Sightings:
 
     def window(self, least_doubled: float, most: int = 1) -> Window | None:
         """The distance of copies at one place, or at places that look alike: where that many packets have one and most
-        of the distances are alike. `most`: how many distances there may be of packets that may be sent again."""
+        of the distances are alike, at least on each path. `most`: how many distances there may be of packets that may
+        be sent again."""
         gap, packet, sole = self._gaps_at_one_place()
         twice = len(np.unique(packet)) / self.packets if self.packets else 0.0
         if sole.any():
@@ -64,6 +67,8 @@ class Sightings:
         # Of packets that may be sent again a second distance would be that of their retransmissions.
         window = Window.of(gap, MOST_WINDOWS if sole.any() else most)
         alike = len(np.unique(packet[window.has(gap)])) if not sole.any() else self.packets
+        if alike < MOST * self.packets:
+            alike = self._windows_by_ev(window)[1]
         return window if alike >= MOST * self.packets else None
 
     def _gaps_at_one_place(self) -> tuple[I64, I64, Bools]:
@@ -132,8 +137,13 @@ class Sightings:
         repeats |= self.moved & (np.abs(self.gap) <= self.way.tolerance if self.way else True)
         if held:
             repeats |= self.moved & self._are_two & (np.abs(self.gap) <= _HELD_NS)
+        windows = {} if window is None or not held else self._windows_by_ev(window)[0]
         if window is not None:
-            repeats |= ~self.moved & window.has(self.gap)
+            near = window.has(self.gap)
+            for ev, own in windows.items():
+                of_ev = self.rows["ev"][self.order[self.at]] == ev
+                near[of_ev] = own.has(self.gap[of_ev])
+            repeats |= ~self.moved & near
         fresh = np.ones(len(self.rows), np.bool_)
         fresh[self.at] = ~repeats
         sent = np.maximum.accumulate(np.where(fresh, np.arange(len(fresh)), 0))
@@ -146,8 +156,32 @@ class Sightings:
             begin, end = begins[number], begins[number] + sizes[number]
             rows = self.order[begin:end]
             balanced = self._balanced(rows) if held and window is None else None
-            sent[begin:end] = begin + (self._transmissions_of(rows, window) if balanced is None else balanced)
+            usual = windows.get(int(self.rows["ev"][rows[0]]), window)
+            sent[begin:end] = begin + (self._transmissions_of(rows, usual) if balanced is None else balanced)
         return sent
+
+    def _windows_by_ev(self, window: Window) -> tuple[dict[int, Window], int]:
+        """The distance of copies on each path of several, where most of its packets have it and it explains more than
+        that of all (`window`), and how many packets have either: on a slow path copies of two places are further
+        apart."""
+        gap, packet, _ = self._gaps_at_one_place()
+        ev = self.rows["ev"][self.order[~self.again]]
+        evs, packets = np.unique(ev, return_counts=True)
+        if len(evs) < 2:
+            return {}, 0
+        by_ev = np.argsort(ev[packet], kind="stable")
+        begins = np.searchsorted(ev[packet][by_ev], evs)
+        found, alike = dict[int, Window](), 0
+        for each, count, rows in zip(evs.tolist(), packets.tolist(), np.split(by_ev, begins[1:]), strict=True):
+            if len(rows) < _FEWEST:
+                continue
+            own = Window.of(gap[rows], len(window.middles))
+            best = own if own.has(gap[rows]).sum() > window.has(gap[rows]).sum() else window
+            inside = len(np.unique(packet[rows][best.has(gap[rows])]))
+            if best is own and inside >= MOST * count:
+                found[each] = own
+            alike += inside
+        return found, alike
 
     def _balanced(self, rows: I64) -> I64 | None:
         """For each sighting of one packet, in order of time, the first of its transmission, where as many are of one
