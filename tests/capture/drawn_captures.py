@@ -61,7 +61,7 @@ class Draw:
     # What the frames are wrapped in, and how many bytes of each the capture kept.
     form: str = "plain"
     snaplen: int = 65535
-    # By how much longer than the others the culprits take one way.
+    # By how much longer than the others the culprits take one way: there, or (`slower-back`) answers sent on them.
     slower_ns: int = 0
     # Which flow of the file: others are those of other hosts.
     flow: int = 0
@@ -170,10 +170,16 @@ def drawn(
     gentle = transport == "mrc" and place == "ends" and fault in ("none", "back-loss", "doubled")
     if not fault_given and gentle and slower.random() < 0.6:
         fault = "slower"
-    if fault == "plane" or (fault == "slower" and planes > 1 and slower.random() < 0.4):
+    back = random.Random(f"{seed} slower back")
+    gentle = transport == "mrc" and place in ("ends", "sender") and fault in ("none", "back-loss", "doubled")
+    if not fault_given and gentle and back.random() < 0.4:
+        fault = "slower-back"
+    widely = fault == "slower-back" and planes > 1 and back.random() < 0.4
+    if fault == "plane" or widely or (fault == "slower" and planes > 1 and slower.random() < 0.4):
         culprit = [ev for ev in paths if ev >> 24 == culprit[0] >> 24]
     draw = Draw(seed, transport, fault, place, harm, chance.random() < 0.6, paths, culprit, flow=flow)
     draw.slower_ns = slower.choice(SLOWER_US) * MICROSECOND if fault == "slower" else 0
+    draw.slower_ns = back.choice(SLOWER_US) * MICROSECOND if fault == "slower-back" else draw.slower_ns
     draw.form = form or (more.choice(sorted(FORMS)) if more.random() < 0.25 else "plain")
     weather = _weather(draw, chance)
     fabric = Fabric(chance, weather)
@@ -240,6 +246,8 @@ def _weather(draw: Draw, chance: random.Random) -> Weather:
         weather.slow = dict.fromkeys(draw.culprit, 4.0)
     elif draw.fault == "slower":
         weather.slower = dict.fromkeys(draw.culprit, draw.slower_ns)
+    elif draw.fault == "slower-back":
+        weather.slower_back = dict.fromkeys(draw.culprit, draw.slower_ns)
     elif draw.fault == "late":
         weather.late, weather.late_ns = share, 4 * weather.one_way_ns
     elif draw.fault == "back-loss":

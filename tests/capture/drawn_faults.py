@@ -25,26 +25,40 @@ _NAMES = {
     "rnr": {"receiver-not-ready"},
     "slow": {"slow-path"},
     "slower": {"slow-path", "slow-plane", "slow-switch"},
+    "slower-back": {"slow-answers"},
     "congested": {"congestion"},
     "late": {"out-of-order", "loss"},
 }
 # So few cannot be told from chance.
 _FEWEST_LOST = 8
-# Of a path so many have to be seen at both places.
-_FEWEST_SEEN = 25
+# Of a path so many have to be seen at both places; so many answers have to end on one.
+_FEWEST_SEEN, _FEWEST_ENDED = 25, 50
 
 
 def slower_shows(made: Drawn) -> bool:
     """Whether the file tells its two places apart and has enough of each path from both, and the path is slower by what
     matters, and varies by less."""
     draw, weather = made.draw, made.weather
+    forward = draw.fault == "slower"
     told = draw.srv6 and draw.place == "ends" and 2 * len(draw.culprit) <= len(draw.paths)
     at = {
         point: {id(each.packet) for each in made.sightings if each.point == point} for point in ("sender", "receiver")
     }
-    twice = Counter(packet.ev for packet in made.packets if packet.forward and all(id(packet) in at[x] for x in at))
+    of_both = [each for each in made.packets if each.forward == forward and all(id(each) in at[x] for x in at)]
+    twice = Counter(packet.ev for packet in of_both)
     enough = all(twice[ev] >= _FEWEST_SEEN for ev in draw.paths)
     return told and enough and draw.slower_ns > max(0.25 * weather.one_way_ns, 2 * weather.jitter_ns, 6000)
+
+
+def slower_back_shows(made: Drawn) -> bool:
+    """Whether both ends show it, as of requests; or at the sender of one path of three and more the shortest round trip
+    that ends there is more than twice any other's shortest."""
+    draw, weather = made.draw, made.weather
+    if draw.place == "ends":
+        return slower_shows(made)
+    ended = sum(packet.ev in draw.culprit for packet in answers(made))
+    alone = draw.place == "sender" and len(draw.culprit) == 1 and len(draw.paths) > 2 and ended >= _FEWEST_ENDED
+    return alone and draw.slower_ns > 2.2 * weather.one_way_ns + 4 * weather.jitter_ns
 
 
 def answers(made: Drawn) -> list[Packet]:
@@ -63,6 +77,8 @@ def found_fault(made: Drawn, said: list[Finding]) -> bool | None:
         return None
     if draw.fault == "slower" and not slower_shows(made):
         return None
+    if draw.fault == "slower-back" and not slower_back_shows(made):
+        return None
     if draw.fault == "rnr":
         refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
         if 0x2A not in refused:
@@ -74,7 +90,7 @@ def found_fault(made: Drawn, said: list[Finding]) -> bool | None:
     elif draw.fault == "congested":
         if sum(packet.kind == "nack" or packet.fields.get("m", 0) for packet in answers(made)) < _FEWEST_LOST:
             return None
-    elif draw.fault not in ("slow", "slower") and (
+    elif draw.fault not in ("slow", "slower", "slower-back") and (
         lost < _FEWEST_LOST or not in_file or (draw.fault != "loss" and len(draw.paths) < 2)
     ):
         return None

@@ -52,7 +52,7 @@ class Packet:
 class Weather:
     """What the fabric does. `loss` is the share lost, by EV; `back_loss` that of answers; `late` the share of requests
     that take `late_ns` more; `doubled` that arrive twice; `slow` multiplies an EV's way, there and back;
-    `slower` adds to its way there."""
+    `slower` adds to its way there, `slower_back` to that of answers sent on it."""
 
     loss: dict[int, float] = field(default_factory=dict)
     dead_from: dict[int, int] = field(default_factory=dict)
@@ -63,6 +63,7 @@ class Weather:
     doubled: float = 0.0
     slow: dict[int, float] = field(default_factory=dict)
     slower: dict[int, int] = field(default_factory=dict)
+    slower_back: dict[int, int] = field(default_factory=dict)
     # Shares of requests marked and trimmed, by EV.
     marks: dict[int, float] = field(default_factory=dict)
     trims: dict[int, float] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class Fabric:
         weather, chance, now, ev = self.weather, self.chance, packet.sent, packet.ev
         self.packets.append(packet)
         way = round(weather.one_way_ns * weather.slow.get(ev, 1.0)) + chance.randrange(weather.jitter_ns + 1)
-        way += weather.slower.get(ev, 0) if packet.forward else 0
+        way += (weather.slower if packet.forward else weather.slower_back).get(ev, 0)
         # On the host's own link nothing is lost: it is seen there, or it was never sent.
         if packet.forward and chance.random() < weather.late:
             way += weather.late_ns

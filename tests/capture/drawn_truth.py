@@ -27,8 +27,10 @@ _FOLLOW = {
     "path": LOSSES,
     "plane": LOSSES,
     "dead": LOSSES,
-    "slow": {"slow-path", "spurious-retransmissions", "path-out"},
+    # There and back.
+    "slow": {"slow-path", "slow-answers", "spurious-retransmissions", "path-out"},
     "slower": {"slow-path", "slow-plane", "slow-switch", "spurious-retransmissions", "path-out", "stall"},
+    "slower-back": {"slow-answers", "spurious-retransmissions", "path-out", "stall"},
     "late": {"spurious-retransmissions", "path-out", "stall"},
     # With the SACK lost, a packet that others overtook looks as if it had been lost.
     "back-loss": {"spurious-retransmissions", "path-out", "stall", "loss"},
@@ -144,6 +146,7 @@ class _Said:
         self.check_step(figures)
         self.check_clocks(figures)
         self.check_one_way(figures)
+        self.check_answer_paths(figures)
         self.check_resent(figures)
         self.check_congestion(figures)
         self.equal("missing_before_capture", figures.missing_before_capture, self.before())
@@ -200,12 +203,23 @@ class _Said:
         """By how much later the packets of each path come, whatever the clocks are."""
         weather = self.made.weather
         slack = weather.jitter_ns + 1000
-        for path in figures.paths:
-            extra = self.draw.slower_ns if path.ev in self.draw.culprit else 0
-            if self.draw.fault == "slow":
-                extra = round((weather.slow.get(path.ev, 1.0) - 1) * weather.one_way_ns)
-            if 2 * len(self.draw.culprit) <= len(self.draw.paths):
-                self.between(f"later on {path.ev:#x}", path.one_way_later_ns, extra - slack, extra + slack)
+        ways = [(path, weather.slower, "later on") for path in figures.paths]
+        ways += [(path, weather.slower_back, "answers later on") for path in figures.answer_paths]
+        for path, slower, words in ways:
+            # Paths are held against the quicker ones of those that enough packets took.
+            held = [each.ev for each, of, _ in ways if of is slower and each.one_way_later_ns is not None]
+            extra = slower.get(path.ev, 0) + round((weather.slow.get(path.ev, 1.0) - 1) * weather.one_way_ns)
+            if 2 * len({*held} & {*self.draw.culprit}) <= len(held):
+                self.between(f"{words} {path.ev:#x}", path.one_way_later_ns, extra - slack, extra + slack)
+
+    def check_answer_paths(self, figures: DirectionFigures) -> None:
+        """How many answers came on each path."""
+        # Of two clocks that drift apart, or one that was set, where no hop limit tells two places apart some may count
+        # twice.
+        alike = self.draw.place == "ends" and not self.draw.srv6
+        if self.draw.transport == "mrc" and not (alike and self.draw.harm in ("drift", "step")):
+            truly = Counter(packet.ev for packet in answers(self.made))
+            self.equal("answers by path", Counter({path.ev: path.packets for path in figures.answer_paths}), truly)
 
     def check_resent(self, figures: DirectionFigures) -> None:
         """By the path of what was sent again, and not of the retransmission."""
@@ -359,8 +373,11 @@ class _Said:
                 self.wrong.append(f"finding {each.kind}: {each.text}")
             if each.kind in ("lossy-path", "dead-path", "slow-path") and each.ev not in self.draw.culprit:
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")
+            if each.kind == "slow-answers" and not set(each.evs) <= set(self.draw.culprit):
+                self.wrong.append(f"wrong part {each.kind}: {each.text}")
             if each.kind in ("slow-plane", "slow-switch") and set(each.evs) != set(self.draw.culprit):
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")
+            # Answers that come late are about packets of any path.
             slow = self.draw.fault in ("slow", "slower")
             if slow and each.kind == "spurious-retransmissions" and each.ev not in (None, *self.draw.culprit):
                 self.wrong.append(f"wrong part {each.kind}: {each.text}")

@@ -38,7 +38,8 @@ def test_every_kind_has_a_place_and_every_warning_a_next_step() -> None:
         (said,) = advised([Finding(WARNING, kind, "")]) if kind in advice._LOOK_NEXT else [None]
         assert said is None or said.look_next
     # What is about a direction has its place by that of the capture.
-    of_directions = {*advice._ON_THE_WAY_KINDS, "congestion", "never-acknowledged", "no-answers", "unanswered-probes"}
+    of_directions = {*advice._ON_THE_WAY_KINDS, "slow-answers", "congestion", "never-acknowledged", "no-answers"}
+    of_directions |= {"unanswered-probes"}
     assert kinds == of_directions | set(advice._PLACES)
 
 

@@ -3,51 +3,19 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 import numpy as np
 import pytest
 from analyzing import found_in, only_direction, path_of
-from crafted_flows import FIRST, LAST, MICROSECOND, MIDDLE, Crafted, ev_of, pcap_of
+from crafted_ends import ONE_WAY, PATHS, both_ends
+from crafted_flows import MICROSECOND
 from drawn_captures import SLOWER_US, drawn
 from drawn_faults import slower_shows
 from drawn_truth import judged
 from draws import draws
 
 from mrc.capture.analysis.one_way import compared
-
-PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(2)]
-ONE_WAY, RESPONDER = 20 * MICROSECOND, MICROSECOND
-
-
-def both_ends(later: dict[int, int], *, offset: int = 0, count: int = 240, jitter: int = 500, drift: int = 0) -> bytes:
-    """A flow as sender and receiver see it, times in nanoseconds: `later` is by how much an EV's packets come later,
-    `offset` how far the receiver's clock is ahead, `drift` how much it gains meanwhile. Every packet is answered."""
-    chance = random.Random(1)
-    near, far = Crafted(payload=64), Crafted(at="receiver", payload=64)
-    begin, have = 30_000 * MICROSECOND, set[int]()
-    arrivals = []
-    for psn in range(count):
-        sent = begin + 10 * MICROSECOND * psn
-        arrivals.append((sent + ONE_WAY + later.get(PATHS[psn % 4], 0) + chance.randrange(jitter + 1), psn, sent))
-    end = 10 * MICROSECOND * count
-
-    def there(time: int) -> int:
-        return time + offset + drift * (time - begin) // end
-
-    for came, psn, sent in sorted(arrivals):
-        opcode = FIRST if psn == 0 else LAST if psn == count - 1 else MIDDLE
-        near.data(sent, psn, PATHS[psn % 4], opcode=opcode)
-        far.data(sent, psn, PATHS[psn % 4], opcode=opcode)
-        far.records[-1] = there(came), far.records[-1][1]
-        have.add(psn)
-        cack = next(each for each in range(count + 1) if each not in have) - 1
-        above = tuple(each for each in sorted(have) if cack < each <= cack + 64)
-        answered = came + RESPONDER
-        for crafted, at in ((far, there(answered)), (near, answered + ONE_WAY + chance.randrange(jitter + 1))):
-            crafted.sack(at, cack, psn, PATHS[psn % 4], received=above)
-    return pcap_of(sorted(near.records + far.records, key=lambda each: each[0]))
 
 
 @pytest.mark.parametrize("offset_us", [0, -700, 700, 20_000])

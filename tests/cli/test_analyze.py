@@ -81,6 +81,7 @@ def test_json_has_the_documented_keys() -> None:
     (direction,) = found["qps"][0]["directions"]
     assert set(direction) == documented_keys("Directions")
     assert {key for path in direction["paths"] for key in path} == documented_keys("Paths")
+    assert {key for path in direction["answer_paths"] for key in path} == documented_keys("Paths of answers")
     assert {key for plane in direction["planes"] for key in plane} == documented_keys("Planes")
     assert {key for each in direction["operations"] for key in each} == documented_keys("Operations")
     assert {key for each in found["findings"] for key in each} == documented_keys("Findings")

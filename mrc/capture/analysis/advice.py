@@ -34,6 +34,13 @@ _THERE_OR_BACK = {
     "both": BETWEEN,
     "unknown": "behind the place of capture, or on the way back to it",
 }
+# What is on the way of the answers.
+_ON_THE_WAY_BACK = {
+    "sender": f"{BEHIND}, on the way back to it",
+    "middle": f"{BEHIND}, on the way back to it",
+    "both": "between the receiver and the sender, on the way back",
+    "unknown": "behind the place of capture, on the way back to it",
+}
 _ON_THE_WAY_KINDS = (
     *("dead-path", "dead-plane", "dead-switch", "lossy-path", "lossy-plane", "lossy-switch", "loss"),
     *("slow-path", "slow-plane", "slow-switch", "out-of-order", "congestion-notifications"),
@@ -80,6 +87,7 @@ _LOOK_NEXT = {
         "the switches and cables that all of these paths have in common: power, link state, drop counters",
     ),
     **dict.fromkeys(("slow-path", "slow-plane", "slow-switch"), _QUEUES),
+    "slow-answers": f"{_QUEUES}, on the answers' way: SACKs that were sent on this EV, in Wireshark (mrc.ev)",
     "loss": "the drop counters of the receiver's host and of its own link, which all paths have in common",
     "loss-before-capture": _MORE_CAPTURE,
     "loss-behind-capture": _RECEIVER_HOST,
@@ -148,6 +156,8 @@ def _place(finding: Finding, direction: Direction | None, both: bool) -> str:
         return _ON_THE_WAY[side]
     if side == "both" and _PLACES.get(finding.kind) == BEFORE:
         return BETWEEN
+    if finding.kind == "slow-answers":
+        return _ON_THE_WAY_BACK[side]
     if finding.kind in ("never-acknowledged", "no-answers", "unanswered-probes"):
         return _THERE_OR_BACK[side]
     return _PLACES[finding.kind]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.answer_paths import answer_paths_of
 from mrc.capture.analysis.beginning import lacks_arrivals, not_seen, resent_only
 from mrc.capture.analysis.capture_point import (
     BOTH,
@@ -95,7 +96,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
         known = replace(known, reorders=False)
     matched = match_probes(probes, answers)
     history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
-    planes = planes_of(flow)
+    planes = planes_of(flow, flow.paths)
     doubt = Doubt(known.doubtful, 0)
     if flow.mrc and not at_receiver:
         doubt = doubt_of_losses(known, answers)
@@ -126,6 +127,7 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     # Of two places that of the requestor has it whole, and the NACK names it.
     came_trimmed = trimmed[:0] if flow.copies.of_two_places else trimmed
     figures.paths = paths_of(direction, flow, bad, came_trimmed)
+    figures.answer_paths = answer_paths_of(direction, flow)
     figures.planes = plane_figures(direction)
     figures.answers_ahead_ns = ahead_ns or None
     # Of RC sightings of one packet on both sides of such a pause are not known to be of one.

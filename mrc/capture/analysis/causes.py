@@ -27,6 +27,8 @@ _SYMPTOMS_OF_QP = {
     "receiver-not-ready": ("stall",),
     "retries-exhausted": ("qp-error", "never-acknowledged"),
     "congestion": ("congestion-notifications", "window-limited"),
+    # With its answer late a packet looks lost, and a window stays full.
+    "slow-answers": ("spurious-retransmissions", "window-limited"),
 }
 
 

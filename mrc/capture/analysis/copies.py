@@ -104,8 +104,19 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     # Of answers that each place has twice it is not known which sighting is whose.
     answered = _reached(answers_once, far_hops_back) if far_hops_back and _usual_sightings(back) <= 2 else None
     later = _later(requests_once, far_hops) if far_hops else {}
+    later_back = _later_back(answers_once, far_hops_back) if far_hops_back else {}
     flow.copies = Copies(
-        copies, duplicates, lone_rows, near.clock_offset, *far, unclear, drift, reached, answered, later
+        copies,
+        duplicates,
+        lone_rows,
+        near.clock_offset,
+        *far,
+        unclear,
+        drift,
+        reached,
+        answered,
+        later,
+        later_back,
     )
     return window if copies else None
 
@@ -228,6 +239,14 @@ def _later(once: Once, far: frozenset[int]) -> dict[int, Later]:
     """By EV, how much later its packets come to the place further on than those of the quicker paths."""
     there = np.isin(once.hop, list(far))
     return compared(once.ev[there], once.gap[there], once.time[there])
+
+
+def _later_back(once: Once, far: frozenset[int]) -> dict[int, Later]:
+    """By the EV that answers were sent on, how much later they come from the place further on to the other than those
+    of the quicker paths."""
+    there = np.isin(once.hop, list(far))
+    gap = once.gap[there]
+    return compared(once.ev[there], -gap, once.time[there] + gap)
 
 
 def _reached(once: Once, far: frozenset[int]) -> Reached:

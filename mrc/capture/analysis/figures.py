@@ -71,14 +71,10 @@ class DirectionReported:
 
 
 @dataclass(slots=True)
-class PathFigures:
-    """One path of one direction. `ev` is the EV (the UDP source port of RC), `route` its uSIDs as captured.
-
-    `packets` are data packets put on it, retransmissions too; `bytes` of them on the wire, `payload_bytes` of
-    payload. `resent` of them were sent again, on whichever path, `resent_in_vain` although they had arrived. `lost`,
-    `trimmed`, `refused` of them did not arrive; `lost` and `loss_share` are None at the receiver's side, where what
-    is lost is not seen. `marks` are SACKs with m = 1 or 2, `ce_packets` passed here marked.
-    `state` is the last inferred; `out_ns` the time in ASSUMED_BAD, `outs` how often it went there.
+class AnyPath:
+    """A path of requests or of answers. `ev` is the EV (the UDP source port of RC), `route` its uSIDs as captured,
+    `packets` those that were put on it; `rtt` is of the round trips that began with a request on it, or ended with an
+    answer.
     `one_way_later_ns`: how much later than those of the quicker paths its packets come from one place of capture to the
     other, the median; the middle half of them lies within `one_way_spread_ns`. None unless two places saw them.
     """
@@ -87,6 +83,28 @@ class PathFigures:
     route: str
     plane: int | None
     packets: int = 0
+    rtt: Times = field(default_factory=lambda: Times(0))
+    one_way_later_ns: int | None = None
+    one_way_spread_ns: int | None = None
+    is_slower: bool = False
+
+    @property
+    def way(self) -> str:
+        """The route, where it tells more than the EV."""
+        return "" if self.route.startswith("EV=") else self.route
+
+
+@dataclass(slots=True)
+class PathFigures(AnyPath):
+    """One path of the requests of one direction.
+
+    `packets` are data packets put on it, retransmissions too; `bytes` of them on the wire, `payload_bytes` of
+    payload. `resent` of them were sent again, on whichever path, `resent_in_vain` although they had arrived. `lost`,
+    `trimmed`, `refused` of them did not arrive; `lost` and `loss_share` are None at the receiver's side, where what
+    is lost is not seen. `marks` are SACKs with m = 1 or 2, `ce_packets` passed here marked.
+    `state` is the last inferred; `out_ns` the time in ASSUMED_BAD, `outs` how often it went there.
+    """
+
     bytes: int = 0
     payload_bytes: int = 0
     resent: int | None = 0
@@ -100,10 +118,6 @@ class PathFigures:
     marks: int = 0
     ce_packets: int = 0
     nacks: dict[str, int] = field(default_factory=dict)
-    rtt: Times = field(default_factory=lambda: Times(0))
-    one_way_later_ns: int | None = None
-    one_way_spread_ns: int | None = None
-    is_slower: bool = False
     probes: int = 0
     probes_answered: int = 0
     probe_rtt: Times = field(default_factory=lambda: Times(0))
@@ -115,11 +129,6 @@ class PathFigures:
     last_use_ns: int | None = None
     first_lost_packet: int | None = None
     reported: PathReported | None = None
-
-    @property
-    def way(self) -> str:
-        """The route, where it tells more than the EV."""
-        return "" if self.route.startswith("EV=") else self.route
 
     def probes_text(self, capture_point: str) -> str:
         """Answered ones and all, for a table; `+` where answers may take another way than past the capture."""
@@ -218,6 +227,7 @@ class DirectionFigures:
     read_bytes: int = 0
     planes: list[PlaneFigures] = field(default_factory=list)
     paths: list[PathFigures] = field(default_factory=list)
+    answer_paths: list[AnyPath] = field(default_factory=list)
     reported: DirectionReported | None = None
     mirrored: bool = False
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.figures import DirectionFigures, PathFigures
+from mrc.capture.analysis.figures import AnyPath, DirectionFigures, PathFigures
 from mrc.report.units import percent_text, plural
 
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -51,7 +51,7 @@ def patience_ns(figures: DirectionFigures) -> int:
     return max(_LEAST_PATIENCE_NS, _ROUND_TRIPS * usual)
 
 
-def path_name(path: PathFigures) -> str:
+def path_name(path: AnyPath) -> str:
     """The EV, and where its uSIDs were seen, those."""
     ev = f"EV 0x{path.ev:08x}"
     return f"{ev} ({path.way})" if path.way else ev

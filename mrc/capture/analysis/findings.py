@@ -30,6 +30,7 @@ from mrc.capture.analysis.parts import where
 from mrc.capture.analysis.path_findings import stands_out
 from mrc.capture.analysis.place_findings import at_the_place
 from mrc.capture.analysis.records import NACK, NAK
+from mrc.capture.analysis.slow_answers import slow_answers
 from mrc.capture.analysis.slow_paths import slow_paths
 from mrc.report.units import duration_text, percent_text, plural
 from mrc.wire.names import NACK_REASONS, SYNDROMES
@@ -248,6 +249,7 @@ _RULES: tuple[Callable[[Direction], Iterator[Finding]], ...] = (
     path_findings.corrupting_paths,
     path_findings.congested_paths,
     slow_paths,
+    slow_answers,
     path_findings.silent_probes,
     path_findings.plane_imbalance,
     _spurious,

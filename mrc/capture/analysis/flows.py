@@ -46,11 +46,11 @@ class Leg(NamedTuple):
 
 class PathSeen(NamedTuple):
     """How a path looks in the first packet on it that has most of its way before it: uSIDs or addresses in words, how
-    many uSIDs are left there, and which address pair."""
+    many uSIDs are left there, and its addresses."""
 
     text: str
     left: int
-    pair: int
+    pair: Pair
 
 
 class Reached(NamedTuple):
@@ -94,7 +94,8 @@ class Copies:
     """What `mrc.capture.analysis.copies` took out of a flow: `copies` are second sightings by the capture,
     `duplicates` those that only a few of its requests have. `clock_offset`: None where one-way times do not show
     that the clock of the place near the responder is off. `there` and `back`: how much later
-    the far place saw requests, and how much earlier answers, than the near one."""
+    the far place saw requests, and how much earlier answers, than the near one. `later` and `later_back`: by EV, how
+    much later its requests, and the answers sent on it, came to the other place than those of the quicker paths."""
 
     copies: int = 0
     duplicates: int = 0
@@ -106,10 +107,11 @@ class Copies:
     # Answers and requests are there more often than the distances found explain, or one place alone has some twice.
     is_unclear: bool = False
     drift: Drift | None = None
-    # Of MRC, where hop limits tell two places apart: of requests, and of answers. `later` by EV.
+    # Of MRC, where hop limits tell two places apart: of requests, and of answers.
     reached: Reached | None = None
     answered: Reached | None = None
     later: dict[int, Later] = field(default_factory=dict)
+    later_back: dict[int, Later] = field(default_factory=dict)
 
     @property
     def of_two_places(self) -> bool:
@@ -120,7 +122,7 @@ class Copies:
 class Flow:
     """Requests in one direction and their answers. `qpn` is the responder's QPN (the requests' DQP), `requestor_qpn`
     the answers'; each is None until a packet with it is seen. `pairs` are the (source, destination) of requests, `bad`
-    requests that no endpoint takes."""
+    requests that no endpoint takes. `paths` are those of requests by EV, `answer_paths` those of answers."""
 
     def __init__(self, mrc: bool, near: int) -> None:
         self.mrc, self.near = mrc, near
@@ -129,6 +131,7 @@ class Flow:
         self.msn = -1
         self.pairs: list[Pair] = []
         self.paths: dict[int, PathSeen] = {}
+        self.answer_paths: dict[int, PathSeen] = {}
         self.requests: list[Rows] = []
         self.bad: list[Rows] = []
         self.answers: list[Rows] = []
@@ -149,6 +152,10 @@ class Flow:
             for name in ("cack", "trigger", "base"):
                 rows[name] += shift
         self.answers += half.answers
+        for ev, seen in half.answer_paths.items():
+            known = self.answer_paths.get(ev)
+            if known is None or known.left < seen.left:
+                self.answer_paths[ev] = seen
         self.requestor_qpn = half.requestor_qpn
 
 
@@ -216,7 +223,7 @@ class Flows:
             if flow not in (found := self._by_pair.setdefault(pair, [])):
                 found.append(flow)
             made = fields.requests(rows, seq, flow.pairs.index(pair))
-            self._name_paths(flow, made, rows, fields)
+            _name_paths(flow.paths, made, rows, pair, fields, flow.mrc)
             flow.requests.append(made)
             if flow.mrc:
                 flow.msn = int(made["msn"][-1])
@@ -224,7 +231,10 @@ class Flows:
             if flow.requestor_qpn is None:
                 flow.requestor_qpn = leg.qpn
                 self._by_requestor.setdefault(leg.qpn, []).append(flow)
-            flow.answers.append(fields.answers(rows, seq))
+            made = fields.answers(rows, seq)
+            if flow.mrc:
+                _name_paths(flow.answer_paths, made, rows, (leg.source, leg.destination), fields, True)
+            flow.answers.append(made)
         flow.near = max(flow.near, int(seq.max()))
 
     def _found(self, leg: Leg, row: int, fields: Fields) -> Flow | None:
@@ -267,18 +277,6 @@ class Flows:
         named = [flow for flow in self._by_low_16.get(low_16, []) if flow.requestor_qpn in (None, leg.qpn)]
         return named or asked
 
-    def _name_paths(self, flow: Flow, made: Rows, rows: I64, fields: Fields) -> None:
-        left = made["hop"] >> 8
-        # Where a run has sightings of several places, the whole route is that of the one nearest to the requestor.
-        order = np.argsort(-left, kind="stable") if (left != left[0]).any() else np.arange(len(made))
-        evs, first = np.unique(made["ev"][order], return_index=True)
-        for ev, at in zip(evs.tolist(), order[first].tolist(), strict=True):
-            seen = flow.paths.get(ev)
-            if seen.left < left[at] if seen is not None else len(flow.paths) < _MOST_PATHS:
-                walked = fields.columns.walked(int(rows[at]))
-                text = Summary(fields.columns.profile).ends(walked)[2] if flow.mrc else f"UDP source port {ev}"
-                flow.paths[ev] = PathSeen(text, int(left[at]), int(made["pair"][at]))
-
     def finish(self) -> None:
         """Join answers to requests that came to be known later, and give probes and congestion notifications, which
         have no PSN, to the flows that their QPNs name."""
@@ -306,6 +304,20 @@ class Flows:
             rows["pair"] = known_flow.pairs.index((leg.source, leg.destination))
             known_flow.bad.append(rows)
         self._aside.clear()
+
+
+def _name_paths(paths: dict[int, PathSeen], made: Rows, rows: I64, pair: Pair, fields: Fields, mrc: bool) -> None:
+    """Take in how the paths of these packets look, all of one address pair."""
+    left = made["hop"] >> 8
+    # Where a run has sightings of several places, the whole route is that of the one nearest to the sender.
+    order = np.argsort(-left, kind="stable") if (left != left[0]).any() else np.arange(len(made))
+    evs, first = np.unique(made["ev"][order], return_index=True)
+    for ev, at in zip(evs.tolist(), order[first].tolist(), strict=True):
+        seen = paths.get(ev)
+        if seen.left < left[at] if seen is not None else len(paths) < _MOST_PATHS:
+            walked = fields.columns.walked(int(rows[at]))
+            text = Summary(fields.columns.profile).ends(walked)[2] if mrc else f"UDP source port {ev}"
+            paths[ev] = PathSeen(text, int(left[at]), pair)
 
 
 def _responder_low_16(leg: Leg, row: int, header: str, fields: Fields) -> int:

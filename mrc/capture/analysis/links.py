@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.figures import PathFigures
+from mrc.capture.analysis.figures import AnyPath
 from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.path_findings import stands_out
 from mrc.capture.frames import Bools
@@ -25,7 +25,7 @@ _MOST = 3
 Link = str
 
 
-def links_of(path: PathFigures) -> list[Link]:
+def links_of(path: AnyPath) -> list[Link]:
     """The links of a route that names its nodes, in order."""
     nodes = path.way.split(">")
     if len(nodes) < 2:
@@ -45,7 +45,7 @@ def with_links(found: Sequence[Finding], directions: Sequence[Direction]) -> lis
             evs = set(each.evs) if each.ev is None else {each.ev}
             links = tuple(_suspects(by_name[each.qp], evs, directions))
         if links:
-            each = replace(each, text=f"{each.text}; on the link {_words(links)}", links=links)
+            each = replace(each, text=each.text + on_links(links), links=links)
         named.append(each)
     return named
 
@@ -83,6 +83,20 @@ def _during(direction: Direction, which: Bools, span: tuple[int, int]) -> tuple[
     return int((inside & direction.lost).sum()), int(inside.sum())
 
 
-def _words(links: tuple[Link, ...]) -> str:
-    said = [f"from the sender to {link[1:]}" if link.startswith(">") else link for link in links]
+def links_of_none(slow: Sequence[AnyPath], others: Sequence[AnyPath]) -> tuple[Link, ...]:
+    """The links that all of the slow paths take and none of the others, which are not slow; none where these are too
+    many to help."""
+    taken = {link for path in others for link in links_of(path)}
+    common = [link for link in links_of(slow[0]) if all(link in links_of(path) for path in slow)]
+    left = tuple(link for link in common if link not in taken)
+    return left if len(left) <= _MOST else ()
+
+
+def on_links(links: tuple[Link, ...], origin: str = "sender") -> str:
+    """In words, to stand behind a sentence: which links these are, of packets that `origin` sent."""
+    return f"; on the link {_words(links, origin)}" if links else ""
+
+
+def _words(links: tuple[Link, ...], origin: str) -> str:
+    said = [f"from the {origin} to {link[1:]}" if link.startswith(">") else link for link in links]
     return " or ".join(said) if len(said) < 3 else f"{', '.join(said[:-1])} or {said[-1]}"

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from mrc.capture.analysis.figures import PathFigures
+from mrc.capture.analysis.figures import AnyPath, PathFigures
 
 
 class Part(NamedTuple):
@@ -26,7 +27,7 @@ class Part(NamedTuple):
         )
 
 
-def parts(paths: list[PathFigures]) -> list[Part]:
+def parts(paths: Sequence[AnyPath]) -> list[Part]:
     """Every switch and plane that some but not all of the paths take, smallest first. A switch with the same paths as a
     plane cannot be told from it, and is left out."""
     used = [path for path in paths if path.packets]
@@ -43,13 +44,13 @@ def parts(paths: list[PathFigures]) -> list[Part]:
     return sorted((part for part in found.values() if 1 < len(part.evs) < len(used)), key=lambda part: len(part.evs))
 
 
-def smallest(paths: list[PathFigures], lost: dict[int, int]) -> Part | None:
+def smallest(paths: Sequence[AnyPath], lost: dict[int, int]) -> Part | None:
     """The smallest part through which every packet went that was lost, by EV; None where there is none."""
     hit = frozenset(ev for ev, count in lost.items() if count)
     return next((part for part in parts(paths) if hit and hit <= part.evs), None)
 
 
-def exactly(paths: list[PathFigures], evs: set[int]) -> Part | None:
+def exactly(paths: Sequence[AnyPath], evs: set[int]) -> Part | None:
     """The switch or plane of which these are all the paths."""
     return next((part for part in parts(paths) if part.evs == evs), None)
 

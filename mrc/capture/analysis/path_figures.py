@@ -16,7 +16,8 @@ from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import ARRIVED, PENDING, REFUSED, TRIMMED
 from mrc.capture.analysis.figures import PathFigures, PlaneFigures, Times
-from mrc.capture.analysis.flows import Flow
+from mrc.capture.analysis.flows import Flow, PathSeen
+from mrc.capture.analysis.one_way import Later
 from mrc.capture.analysis.path_states import GOOD
 from mrc.capture.analysis.records import (
     NACK,
@@ -35,15 +36,16 @@ _LEAST_LATER_NS, _MATTERS = 5_000, 0.1
 _PLANE = re.compile(r"p(\d+)")
 
 
-def planes_of(flow: Flow) -> dict[int, int | None]:
-    """The plane of each EV: by the name of its first uSID in our plan, else by its pair of addresses."""
+def planes_of(flow: Flow, paths: Mapping[int, PathSeen]) -> dict[int, int | None]:
+    """The plane of each EV of `paths`, of requests or of answers: by the name of its first uSID in our plan, else by
+    its pair of addresses; None where requests have no such pair."""
     if not flow.mrc:
-        return dict.fromkeys(flow.paths)
-    named = {ev: _PLANE.match(seen.text) for ev, seen in flow.paths.items()}
+        return dict.fromkeys(paths)
+    named = {ev: _PLANE.match(seen.text) for ev, seen in paths.items()}
     if all(named.values()):
         return {ev: int(match[1]) for ev, match in named.items() if match}
-    rank = {flow.pairs.index(pair): number for number, pair in enumerate(sorted(flow.pairs))}
-    return {ev: rank[seen.pair] for ev, seen in flow.paths.items()}
+    rank = {frozenset(pair): number for number, pair in enumerate(sorted(flow.pairs))}
+    return {ev: rank.get(frozenset(seen.pair)) for ev, seen in paths.items()}
 
 
 def named(names: Mapping[int, str] | Sequence[str], values: npt.NDArray[Any], otherwise: str = "") -> dict[str, int]:
@@ -65,10 +67,10 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
     refusals = answers[answers["kind"] == NACK]
     trips, trip_ev = known.round_trips, requests["ev"][known.round_trips.transmission]
     resent, in_vain = known.resent, known.resent_in_vain
-    by_ev = _Split(requests["ev"])
-    trips_by_ev, marks_by_ev = _Split(trip_ev), _Split(marks["entropy"])
-    refusals_by_ev, probes_by_ev = _Split(refusals["entropy"]), _Split(probes.probes["ev"])
-    bad_by_ev, trimmed_by_ev = _Split(bad["ev"]), _Split(trimmed["ev"])
+    by_ev = Split(requests["ev"])
+    trips_by_ev, marks_by_ev = Split(trip_ev), Split(marks["entropy"])
+    refusals_by_ev, probes_by_ev = Split(refusals["entropy"]), Split(probes.probes["ev"])
+    bad_by_ev, trimmed_by_ev = Split(bad["ev"]), Split(trimmed["ev"])
     known_evs = refusals_by_ev.all | marks_by_ev.all if flow.mrc else set()
     # What has a wrong ICRC may name any EV; several that name one are on it.
     known_evs |= {ev for ev in bad_by_ev.all if len(bad_by_ev[ev]) >= _BELIEVED}
@@ -94,8 +96,7 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
         later = flow.copies.later.get(ev)
         if later is not None:
             path.one_way_later_ns, path.one_way_spread_ns = later.later, later.spread
-            matters = later.later >= max(_LEAST_LATER_NS, _MATTERS * (direction.figures.rtt.min_ns or 0))
-            path.is_slower = later.is_slower and matters
+            path.is_slower = is_slower(later, direction)
         path.probes, path.probes_answered = len(answered), int((answered < NEVER).sum())
         sent = probes.probes["time"][probes_by_ev[ev]]
         path.probe_rtt = Times.of((answered - sent)[answered < NEVER])
@@ -117,7 +118,13 @@ def paths_of(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list
     return made
 
 
-class _Split:
+def is_slower(later: Later, direction: Direction) -> bool:
+    """Whether packets come later by more than they vary, and by so much that it matters."""
+    matters = later.later >= max(_LEAST_LATER_NS, _MATTERS * (direction.figures.rtt.min_ns or 0))
+    return later.is_slower and matters
+
+
+class Split:
     """The positions of each value in an array."""
 
     def __init__(self, values: I64) -> None:

@@ -94,6 +94,8 @@ def forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
     for path in figures.paths:
         path.rtt = path.probe_rtt = figures.rtt
         path.out_ns = None if path.out_ns is None else round(path.out_ns, -6)
+    for back in figures.answer_paths:
+        back.rtt = figures.rtt
 
 
 def forget_pace(figures: DirectionFigures) -> None:
@@ -122,6 +124,9 @@ def forget_times(direction: Direction, unsure: Sequence[Pause]) -> None:
     for path in figures.paths:
         path.rtt = _but_the_most(Times.of(trips.ns[kept & (evs == path.ev)]))
         path.out_ns = None if path.outs else path.out_ns
+    evs = direction.answers["ev"][trips.answer]
+    for back in figures.answer_paths:
+        back.rtt = _but_the_most(Times.of(trips.ns[kept & (evs == back.ev)]))
 
 
 def _but_the_most(times: Times) -> Times:
