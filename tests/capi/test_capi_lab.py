@@ -54,7 +54,7 @@ def test_a_sweep_is_exact_with_losses_trims_and_a_plane_that_is_cut(mode: str, l
     program = str(compiled(EXAMPLES / "sweep.c", tmp_path, "-O2"))
     with a_lab(mode) as lab:
         lab.impair("p0l0-p0s0", loss=0.01)
-        lab.impair(LAST_HOP, toward="h1", rate_bps=300_000_000, queue_bytes=200_000, trim_at_bytes=20_000)
+        lab.impair(LAST_HOP, toward="h1", rate_bps=300_000_000, queue_bytes=200_000, trim_at_bytes=6_000)
         receiver = _start(lab, "h1", [program, "7001"])
         sender = _start(lab, "h0", [program, "7001", H1, str(largest)])
         assert sender.stdout is not None
