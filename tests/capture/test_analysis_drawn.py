@@ -183,6 +183,7 @@ def test_a_wrong_draw_shrinks_to_a_small_one_that_is_wrong_alike(monkeypatch: py
         pytest.param(5463, id="a retransmission that the capture lacks"),
         pytest.param(5500, id="two places of which one has fewer than half of the requests"),
         pytest.param(5745, id="a slow path whose late packets are not all answered in the file"),
+        pytest.param(6417, id="RC: a clock set forward by a little less than the pause beside it"),
         pytest.param(20093, id="lone retransmission of the far place"),
         pytest.param(20158, id="RC that goes back again before it comes to what is behind"),
         pytest.param(20520, id="lost behind the capture at the end of a burst"),

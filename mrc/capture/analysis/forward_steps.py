@@ -156,7 +156,8 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
             ns = int(np.median(pairs.longer[held]))
             ns = ns if 2 * ns > pause.ns else None
         if ns is not None and len(found.steps) < _MOST_STEPS:
-            found.steps.append(Step(pause.number, -ns, pause.end))
+            # What came behind the pause stays behind it.
+            found.steps.append(Step(pause.number, -min(ns, pause.ns - 1), pause.end))
             continue
         for flow, each in zip(flows, seen, strict=True):
             flow.torn |= each.is_torn(pause)
