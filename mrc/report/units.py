@@ -46,9 +46,10 @@ def percent_text(share: float) -> str:
 
 def duration_text(seconds: float) -> str:
     """Write a duration that was measured: `1.50 s`, `16.8 ms`, `80 us`."""
-    if seconds >= 1:
+    # What rounds to 1000 of a unit is 1 of the next.
+    if seconds >= 0.9995:
         return f"{seconds:.2f} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 0.9995e-3 else f"{seconds * 1e6:.3g} us"
 
 
 def number_text(value: float | None, form: str = ",") -> str:

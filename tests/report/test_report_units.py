@@ -51,6 +51,11 @@ def test_rates_of_a_table_have_three_digits() -> None:
     assert texts == ["-", "0.000", "0.0123", "0.266", "1.00", "12.0", "123", "1,234"]
 
 
+def test_a_duration_is_never_a_thousand_of_its_unit() -> None:
+    texts = [units.duration_text(each) for each in (0.9999999, 0.99949, 0.0009999, 0.000999)]
+    assert texts == ["1.00 s", "999 ms", "1 ms", "999 us"]
+
+
 def test_nothing_is_no_less_than_nothing() -> None:
     assert units.microseconds_text(-40, ",.1f") == "0.0"
     assert units.microseconds_text(-60, ",.1f") == "-0.1"
