@@ -201,6 +201,15 @@ def test_congestion_on_one_path() -> None:
     )
 
 
+def test_what_came_trimmed_beside_nothing_but_a_probe() -> None:
+    crafted = Crafted(at="receiver")
+    for psn in range(3):
+        crafted.trimmed(us(psn), psn, A)
+    crafted.probe(us(50), A, 1)
+    (found,) = found_in(crafted.pcap())["congestion"]
+    assert "0 SACKs with an ECN mark, 3 packets trimmed" in found.text
+
+
 def test_planes_loaded_unequally() -> None:
     crafted = Crafted()
     in_turn(crafted, 120, paths=[A, A, B])

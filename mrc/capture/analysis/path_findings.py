@@ -267,9 +267,11 @@ def congested_paths(direction: Direction) -> Iterator[Finding]:
     hit = [path for path in figures.paths if path.marks or path.nacks.get("TRIMMED") or path.trimmed]
     if not hit:
         return
-    marks, trims = sum(path.marks for path in hit), sum(path.nacks.get("TRIMMED", 0) for path in hit)
-    most = max(hit, key=lambda path: path.marks + path.nacks.get("TRIMMED", 0))
-    share = (most.marks + most.nacks.get("TRIMMED", 0)) / max(1, marks + trims)
+    # What came here trimmed may not be refused any more in the file.
+    trimmed = {path.ev: max(path.trimmed, path.nacks.get("TRIMMED", 0)) for path in hit}
+    marks, trims = sum(path.marks for path in hit), sum(trimmed.values())
+    most = max(hit, key=lambda path: path.marks + trimmed[path.ev])
+    share = (most.marks + trimmed[most.ev]) / max(1, marks + trims)
     where = (
         f"{percent_text(share)} of them on path {path_name(most)}"
         if share > 0.5 and len(figures.paths) > 1
@@ -278,12 +280,15 @@ def congested_paths(direction: Direction) -> Iterator[Finding]:
     text = f"congestion: {plural(marks, 'SACK')} with an ECN mark, {plural(trims, 'packet')} trimmed, {where}"
     severity, weight = WARNING if trims else INFO, trims + marks / 100
     first = _first_congested(direction, most)
+    if first is None:
+        yield Finding(severity, "congestion", text, figures.name, most.ev, weight=weight)
+        return
     yield at_packet(severity, "congestion", text, figures, first["number"], first["time"], most, weight)
 
 
-def _first_congested(direction: Direction, path: PathFigures) -> np.void:
+def _first_congested(direction: Direction, path: PathFigures) -> np.void | None:
     """The first packet with a mark, or answer that tells of one or of a trim; the first of the path where what came
-    trimmed is not told of."""
+    trimmed is not told of; None where all that came was trimmed."""
     requests, answers = direction.requests, direction.answers
     told = (answers["mark"] > 0) | ((answers["kind"] == NACK) & np.isin(answers["code"], TRIMS))
     some = [
@@ -291,8 +296,7 @@ def _first_congested(direction: Direction, path: PathFigures) -> np.void:
     ]
     if not some:
         some = [rows for rows in (requests, answers) if len(rows)]
-    first: np.void = min((rows[0] for rows in some[:2] or some), key=lambda row: int(row["time"]))
-    return first
+    return min((rows[0] for rows in some[:2]), key=lambda row: int(row["time"]), default=None)
 
 
 def silent_probes(direction: Direction) -> Iterator[Finding]:
