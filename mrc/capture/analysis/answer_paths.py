@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The figures of the paths that answers take. Whoever answers chooses them: they need not be those of the requests."""
+"""Figures of the paths of answers. The responder chooses these: they need not be the paths of the requests."""
 
 from __future__ import annotations
 

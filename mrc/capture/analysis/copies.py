@@ -203,10 +203,9 @@ def _asked_once(rows: Rows, asking: Sightings) -> Rows:
         return rows
     way = asking.way.middle if asking.way is not None else 0
     key = _key(rows, rows["probe_id"])
-    near = np.zeros(int(rows["hop"].max()) + 1, np.bool_)
-    near[rows["hop"].max()] = True
-    time = rows["time"] - way * ~near[rows["hop"]]
-    order = np.lexsort((rows["number"], time, ~near[rows["hop"]], key))
+    far = rows["hop"] < rows["hop"].max()
+    time = rows["time"] - way * far
+    order = np.lexsort((rows["number"], time, far, key))
     soon = np.zeros(len(rows), np.bool_)
     soon[order[1:]] = (np.diff(key[order]) == 0) & (np.abs(np.diff(time[order])) <= _NEAR_NS)
     return rows[~soon]

@@ -78,7 +78,7 @@ class _Way(NamedTuple):
     source_is_near: bool
 
     def seen_far(self, rows: Rows, key: I64) -> tuple[Bools, Bools]:
-        """Which rows, in order of key and time, the far place saw, and of which the place is told at all."""
+        """Which rows, in order of key and time, the far place saw, and of which rows the place is known."""
         if self.far_hops:
             return np.isin(rows["hop"], list(self.far_hops)), np.ones(len(rows), np.bool_)
         far, told = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
@@ -219,7 +219,7 @@ def _once(rows: Rows, way: _Way | None, *, of_requests: bool) -> Iterator[_Seen]
         order = np.lexsort((rows["number"], rows["time"], key))
         rows, key, place = rows[order], key[order], place[order]
     elif len(hops := np.unique(rows["hop"])) > 1:
-        # No flow shows how the two clocks are: the place is told by how far a packet has come.
+        # No flow shows how the two clocks are. Hop limits still tell the places apart.
         own = hops.max() if of_requests else hops.min()
         place = np.where(rows["hop"] == own, _Place.ASKING, _Place.AWAY)
     for group in _transmissions(rows, key):
