@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rules the house stands on: which package may import which, and what the endpoint may never touch."""
+"""The rules the house stands on: who imports whom, whose names are whose, and what a command does not load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
 from pathlib import Path
 
@@ -18,62 +17,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mrc"
-
-# cli -> bench -> lab, sim, capture, net -> control -> verbs -> endpoint -> wire <- layers; fabric and errors serve
-# all, trace those that write or read one, report those that write for people.
-ALLOWED = {
-    "report": {"report"},
-    "wire": {"wire"},
-    "fabric": {"fabric", "wire", "trace"},
-    "layers": {"layers", "wire"},
-    "trace": {"trace"},
-    "endpoint": {"endpoint", "wire", "trace"},
-    "verbs": {"verbs", "endpoint", "wire", "trace"},
-    "control": {"control", "verbs", "endpoint", "wire", "trace"},
-    "collectives": {"collectives", "net", "verbs", "endpoint"},
-    "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
-    "torch": {"torch", "collectives", "net", "fabric"},
-    "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric", "trace"},
-    "lab": {"lab", "wire", "fabric", "trace"},
-    "map": {"map", "report", "net", "fabric", "wire"},
-    "top": {"top", "net", "control", "endpoint", "report"},
-    "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
-    "bench": {"bench", "report", "collectives", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
-    "drill": {"drill", "collectives", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
-    "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
-    # Plain RC, an annex: of all the others only the commands know it.
-    "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric", "trace"},
-    "capi": {"capi", "net", "control", "verbs", "endpoint", "fabric", "wire"},
-    "cli": {
-        "cli",
-        "capi",
-        "rc",
-        "bench",
-        "drill",
-        "lab",
-        "map",
-        "top",
-        "sim",
-        "capture",
-        "net",
-        "control",
-        "verbs",
-        "endpoint",
-        "layers",
-        "wire",
-        "fabric",
-        "trace",
-        "conformance",
-        "report",
-    },
-}
-# The one file of the RC endpoint that has sockets and a clock.
-RC_NODE = PACKAGE / "rc" / "node.py"
-# Files that import Scapy or mrc.layers (docs/licence.md).
-SCAPY_ALLOWED = {"mrc/capture/verbose.py", "mrc/cli/craft.py", "mrc/cli/craft_packets.py"}
-NEVER_IN_THE_CORE = {"time", "socket", "asyncio", "select", "threading", "random", "secrets"}
-# A generator that its caller seeds. The functions of `random` share one that nobody seeds.
-SEEDED = "random.Random"
 
 
 def modules() -> list[Path]:
@@ -90,133 +33,17 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def imported_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            whole = {f"{node.module}.{alias.name}" for alias in node.names} == {SEEDED}
-            yield SEEDED if whole else node.module
-
-
-def package_of(path: Path) -> str:
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else ""
-
-
-@each_package
-def test_imports_point_one_way(part: str) -> None:
-    for path in PARTS[part]:
-        points_one_way(path)
-
-
-def points_one_way(path: Path) -> None:
-    package = package_of(path)
-    if not package:
-        return
-    for name in imported_names(path):
-        parts = name.split(".")
-        if parts[0] == "mrc" and len(parts) > 1 and (PACKAGE / parts[1]).is_dir():
-            assert parts[1] in ALLOWED[package], f"mrc.{package} may not import {name}"
-        if parts[0] == "scapy" or parts[:2] == ["mrc", "layers"]:
-            file = str(path.relative_to(ROOT))
-            assert package == "layers" or file in SCAPY_ALLOWED, f"{file} may not import {name}"
-        if package == "endpoint":
-            assert name != "mrc.trace.writer", "what an endpoint tells is written by somebody else"
-        if package in ("endpoint", "wire") or (package == "rc" and path.parent.name == "rc" and path != RC_NODE):
-            assert name == SEEDED or parts[0] not in NEVER_IN_THE_CORE, (
-                f"mrc.{package} owns no clock and does no I/O: {name}"
-            )
-
-
-def file_of(module: str) -> Path | None:
-    place = PACKAGE.parent.joinpath(*module.split("."))
-    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
-
-
-def file_that_has(module: str, name: str) -> Path | None:
-    """The file of mrc in which a name is written. What a package's own file only hands on is in one of its modules."""
-    if found := file_of(f"{module}.{name}"):
-        return found
-    file = file_of(module)
-    if file is None or file.name != "__init__.py":
-        return file
-    for node in ast.walk(parsed(file)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                if name == (alias.asname or alias.name):
-                    return file_that_has(node.module, alias.name)
-    return file
-
-
-def files_imported(path: Path) -> set[Path]:
-    """The files of mrc that this one imports: at its top, inside functions, and for types only."""
-    found: set[Path | None] = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {file_of(alias.name) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {file_that_has(node.module, alias.name) for alias in node.names}
-    return {file for file in found if file is not None} - {path}
+def test_imports_point_one_way() -> None:
+    """Among packages, rooms and files, at run time and for types: pyproject.toml has who may import whom."""
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_endpoints_qp_is_the_affair_of_verbs() -> None:
     """Others read what `QP.figures` offers."""
     named = [path for path in PACKAGE.rglob("*.py") if re.search(r"\bendpoint_qp\b", path.read_text())]
     assert {path.relative_to(PACKAGE).parts[0] for path in named} == {"verbs"}
-
-
-def test_no_files_import_each_other_in_a_circle() -> None:
-    graph = {path: files_imported(path) for path in modules()}
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        pytest.fail(" <- ".join(str(path.relative_to(PACKAGE)) for path in error.args[1]))
-
-
-# The rooms of mrc/endpoint, and what each may import besides the files that lie beside the rooms.
-ENDPOINT_ROOMS = {
-    "parts": set[str](),
-    "congestion": {"parts"},
-    "paths": {"parts", "congestion"},
-    "requestor": {"parts", "congestion", "paths"},
-    "responder": {"parts", "paths"},
-    "node": {"parts", "congestion", "paths"},
-    "datapath": {"parts", "congestion", "paths", "requestor", "responder", "node"},
-}
-# Files beside the rooms that stand on them.
-ABOVE_THE_ROOMS = {"endpoint.py", "qp.py"}
-
-
-def test_the_rooms_of_the_endpoint_import_one_way() -> None:
-    endpoint = PACKAGE / "endpoint"
-    rooms = {path.name for path in endpoint.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rooms == set(ENDPOINT_ROOMS)
-    for room, allowed in ENDPOINT_ROOMS.items():
-        for path in sorted((endpoint / room).glob("*.py")):
-            for imported in files_imported(path):
-                if not imported.is_relative_to(endpoint):
-                    continue
-                first = imported.relative_to(endpoint).parts[0]
-                assert first not in ABOVE_THE_ROOMS, f"{room}/{path.name} may not import {first}"
-                if first in rooms - {room}:
-                    assert first in allowed, f"{room}/{path.name} may not import {imported.relative_to(endpoint)}"
-
-
-def test_the_rc_endpoint_knows_neither_its_node_nor_its_cases() -> None:
-    for path in sorted((PACKAGE / "rc").glob("*.py")):
-        imported = {file.relative_to(PACKAGE).parts[:-1] for file in files_imported(path)}
-        allowed = {"rc", "endpoint", "wire", *({"net", "fabric"} if path == RC_NODE else ())}
-        assert {folder[0] for folder in imported if folder} <= allowed, path.name
-        assert ("rc", "conformance") not in imported, path.name
-        assert RC_NODE not in files_imported(path), path.name
-
-
-@each_package
-def test_no_module_needs_the_tests(part: str) -> None:
-    """They are no part of an installed package; mrc.conformance.wrong_endpoints looks for theirs when it is asked."""
-    for path in PARTS[part]:
-        assert {name.partition(".")[0] for name in imported_names(path)} & {"tests", "mutants"} == set(), path
 
 
 # Private names of other packages that have no public ones for it.
@@ -251,11 +78,6 @@ def own_names(tree: ast.AST) -> Iterator[str]:
                 yield node.attr
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
-
-
-def test_every_package_is_in_the_table() -> None:
-    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert packages == set(ALLOWED)
 
 
 @pytest.mark.parametrize(

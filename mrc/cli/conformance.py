@@ -311,12 +311,12 @@ def _target(
         raise click.UsageError("--target: live targets speak MRC: with --transport rc self or MODULE:FACTORY")
     interrupt_on_signals()
     if by_hand:
+        from mrc.conformance.live.by_hand import ByHandTarget
         from mrc.conformance.live.qp_file import read_qp_file
-        from mrc.conformance.targets.by_hand import ByHandTarget
 
         file = read_qp_file(Path(name))
         return ByHandTarget(file, fabric_to([each.plane.target for each in file.planes]), wire, slack_ns=slack_ns)
-    from mrc.conformance.targets.live import LiveTarget
+    from mrc.conformance.live.target import LiveTarget
 
     try:
         ticket = Ticket.parse(name)
@@ -366,8 +366,8 @@ def print_parameters(
       mrc lab exec h1 -- mrc conformance serve --qp-file qps.yaml
       mrc lab exec h0 -- mrc conformance run --id MRC-SACK --target qps.yaml
     """
+    from mrc.conformance.live.by_hand import parameters
     from mrc.conformance.live.qp_file import qp_file_text
-    from mrc.conformance.targets.by_hand import parameters
 
     if transport != MRC:
         raise click.UsageError("live targets speak MRC: leave out --transport rc")

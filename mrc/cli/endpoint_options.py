@@ -62,7 +62,7 @@ def profiles_option(function: F) -> F:
 def use_profiles(node: Node, profiles: Path | None) -> None:
     """Do what --profiles says. Raises CallerError."""
     if profiles is not None:
-        from mrc.net.control.profile_file import load_profiles
+        from mrc.net.profile_file import load_profiles
 
         load_profiles(node, profiles)
 
@@ -81,7 +81,7 @@ def line_rate_option(function: F) -> F:
 def use_line_rate(node: Node, line_rate_bps: int | None) -> None:
     """Do what --line-rate says, after --profiles. Raises CallerError."""
     if line_rate_bps is not None:
-        from mrc.net.control.profile_file import tell_line_rate
+        from mrc.net.profile_file import tell_line_rate
 
         tell_line_rate(node, line_rate_bps)
 

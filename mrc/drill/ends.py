@@ -17,8 +17,8 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.errors import PeerError
-from mrc.net.node import transfer_config
 from mrc.net.session.qps import MOST_IMMEDIATES, connect_qps, describe_qps, make_qps
+from mrc.net.tuning import transfer_config
 from mrc.verbs import (
     CQ,
     MR,

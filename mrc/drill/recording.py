@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.drill.flow import FlowPlan
+from mrc.drill.job_record import JobRecord
 from mrc.drill.series import ByteSeries
-from mrc.drill.training.record import JobRecord
 from mrc.errors import CallerError
 from mrc.trace import vocabulary
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from mrc.drill.flow import FlowPlan
 from mrc.drill.heartbeat import Heartbeat
+from mrc.drill.job_record import JobRecord
 from mrc.drill.recording import (
     BEGIN,
     CLEAR,
@@ -29,7 +30,6 @@ from mrc.drill.recording import (
 from mrc.drill.remote import Program, RemoteHost, Stream
 from mrc.drill.series import ByteSeries
 from mrc.drill.stream import missing
-from mrc.drill.training.record import JobRecord
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.trace import read_trace

@@ -9,7 +9,6 @@ polls, or in `node.driver.run`.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,30 +18,15 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.tracing import Tracer
 from mrc.errors import CallerError
 from mrc.fabric.host_view import Fabric
-from mrc.net.hosts import addresses_towards, default_addresses, host_fabric
-from mrc.net.node import Node, transfer_config
+from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.priority import go_first
+from mrc.net.this_host import FABRIC_VARIABLE, fabric_found, fabric_of_this_host
+from mrc.net.tuning import transfer_config
 from mrc.threads import start_thread
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 __all__ = ["FABRIC_VARIABLE", "NodeDevice", "fabric_found", "fabric_of_this_host", "open_device", "transfer_config"]
-
-# What `mrc lab exec` sets on a host.
-FABRIC_VARIABLE = "MRC_FABRIC"
-
-
-def fabric_of_this_host(*, addresses: Sequence[str] = (), towards: Sequence[str] = (), mode: str = "udp") -> Fabric:
-    """This host on its ordinary addresses: no fabric file is needed. Each address is a plane, in this order.
-
-    addresses: this host's own, IPv4 or IPv6. Without them those that packets to `towards`, the peer's addresses, leave
-    from; without both that of the default route.
-    mode: "udp" or "stev".
-    Raises CallerError for what is no usable address, SystemRefused for one that is not this host's.
-    """
-    if mode not in ("udp", "stev"):
-        raise CallerError(f"mode must be udp or stev on ordinary addresses, got {mode!r}: others need a fabric file")
-    return host_fabric(addresses or (addresses_towards(towards) if towards else default_addresses()), mode)
 
 
 @contextmanager
@@ -77,7 +61,7 @@ def open_device(
         fabric_found(fabric, addresses, towards), wire=wire, path_mtu=path_mtu, tracer=tracer, program=program
     ) as node:
         if line_rate_bps is not None:
-            from mrc.net.control.profile_file import tell_line_rate
+            from mrc.net.profile_file import tell_line_rate
 
             tell_line_rate(node, line_rate_bps)
         node.prepare_control()
@@ -95,15 +79,3 @@ def open_device(
             over.set()
             node.driver.wake()
             thread.join()
-
-
-def fabric_found(
-    fabric: Fabric | str | Path | None = None, addresses: Sequence[str] = (), towards: Sequence[str] = ()
-) -> Fabric:
-    """What `open_device` takes its ports from. Raises as it does."""
-    if isinstance(fabric, Fabric):
-        return fabric
-    path = fabric
-    if path is None and not addresses and not towards:
-        path = os.environ.get(FABRIC_VARIABLE) or None
-    return Fabric.load(str(path)) if path is not None else fabric_of_this_host(addresses=addresses, towards=towards)

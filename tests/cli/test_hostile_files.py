@@ -22,7 +22,7 @@ from mrc.conformance.live.qp_file import read_qp_file
 from mrc.control.deny_list import read as read_deny_list
 from mrc.errors import MrcError
 from mrc.map.history import History
-from mrc.net.control.profile_file import read_profile_file
+from mrc.net.profile_file import read_profile_file
 from mrc.sim.experiment.file import ExperimentFile
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 

@@ -17,6 +17,7 @@ from mrc.conformance import setup as setups
 from mrc.conformance.bench import Bench
 from mrc.conformance.case import Case
 from mrc.conformance.control import TWIN
+from mrc.conformance.live.by_hand import fits
 from mrc.conformance.live.messages import pack, unpack
 from mrc.conformance.live.outer import OuterAddresses
 from mrc.conformance.live.qp_file import (
@@ -32,7 +33,6 @@ from mrc.conformance.live.session import LiveQp, LiveSession
 from mrc.conformance.runner import run, run_case
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms
 from mrc.conformance.target import Frame, Session, Target, TargetCompletion, TargetLost, TargetQp, Unsupported
-from mrc.conformance.targets.by_hand import fits
 from mrc.conformance.targets.in_process import InProcess
 from mrc.conformance.times import ms, us
 from mrc.errors import PeerError

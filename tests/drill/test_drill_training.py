@@ -16,10 +16,10 @@ from recordings import at
 from mrc.drill import run as running
 from mrc.drill.catalogue import find
 from mrc.drill.drill import Judgement, Verdict
+from mrc.drill.job_record import JobRecord, RankRecord
 from mrc.drill.recording import Happening, Recording
 from mrc.drill.training.model import BATCH, WIDTHS, Data, Model
 from mrc.drill.training.plan import TRANSFORMER
-from mrc.drill.training.record import JobRecord, RankRecord
 from mrc.drill.training.training import TRAINING, training
 from mrc.errors import CallerError, SystemRefused
 

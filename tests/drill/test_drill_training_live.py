@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S
 
+from mrc.drill.job_record import JobRecord
 from mrc.drill.stage import Stage
 from mrc.drill.training.crew import Crew
 from mrc.drill.training.plan import MRC, PERCEPTRON, TRANSFORMER, RankPlan
-from mrc.drill.training.record import JobRecord
 from mrc.fabric import Clos
 from mrc.lab import Lab
 

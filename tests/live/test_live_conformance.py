@@ -15,8 +15,8 @@ import pytest
 import yaml
 from live_run import MRC, Ended, Running, Transfers, eventually, ticket_of
 
+from mrc.conformance.live.target import LiveTarget
 from mrc.conformance.setup import Setup
-from mrc.conformance.targets.live import LiveTarget
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE

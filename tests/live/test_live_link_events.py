@@ -19,7 +19,8 @@ from mrc.endpoint.qp import QueuePair
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.negotiation import QpDescription
-from mrc.net.node import Node, transfer_config
+from mrc.net.node import Node
+from mrc.net.tuning import transfer_config
 from mrc.trace.vocabulary import PORT, EventType
 
 pytestmark = pytest.mark.root

@@ -23,9 +23,10 @@ from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.exchange import ExchangeClient
 from mrc.net.negotiation import NodeDescription, QpDescription
-from mrc.net.node import Node, describe_qp, transfer_config
+from mrc.net.node import Node, describe_qp
 from mrc.net.transfer.sums import Sums
 from mrc.net.transfer.terms import PART_BYTES, TRANSFER_FEATURE
+from mrc.net.tuning import transfer_config
 
 pytestmark = pytest.mark.root
 

@@ -24,9 +24,10 @@ from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.mtu import FullPackets
-from mrc.net.node import Node, describe_qp, transfer_config
+from mrc.net.node import Node, describe_qp
 from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
+from mrc.net.tuning import transfer_config
 from mrc.net.turn import MOST_TURNS_BEFORE_TIMERS
 from mrc.trace.vocabulary import PORT
 

@@ -16,7 +16,7 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.fabric import Clos
-from mrc.net.node import USER_SPACE_NSCC, transfer_config
+from mrc.net.tuning import USER_SPACE_NSCC, transfer_config
 from mrc.sim import LinkModel, SimFabric
 
 MIB = 1 << 20

@@ -16,7 +16,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp_states import QpState
 from mrc.fabric import Clos
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 from mrc.sim import LinkModel, SimFabric
 from mrc.sim.host import SimHost
 from mrc.sim.transfers import Transfer

@@ -19,7 +19,8 @@ from mrc.errors import CallerError, MrcError, PeerError
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
-from mrc.net.node import Node, transfer_config
+from mrc.net.node import Node
+from mrc.net.tuning import transfer_config
 from mrc.verbs import (
     AHAttr,
     AsyncEventType,

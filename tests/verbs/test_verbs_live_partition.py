@@ -18,7 +18,7 @@ from mrc.core import COMPILED
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 from mrc.verbs import FOR_JOBS, MR, QPCap, QPState, RemoteMemory, SendWR, WCStatus, connect, describe
 
 pytestmark = [

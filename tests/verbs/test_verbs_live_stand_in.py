@@ -22,7 +22,7 @@ from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
 from mrc.net.driver import Driver
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 from mrc.verbs import MR, ConnectionParameters, QPCap, QPState, RecvWR, SendWR, WCStatus, WROpcode, connect, describe
 
 pytestmark = [

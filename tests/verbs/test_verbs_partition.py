@@ -11,7 +11,7 @@ from verbs_pair import SECOND_NS, End, Pair
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.config import MAX_TIMEOUT_RETRIES, QpConfig
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 from mrc.sim import SimFabric
 from mrc.verbs import (
     FOR_JOBS,

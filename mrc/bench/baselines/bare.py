@@ -22,7 +22,7 @@ from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, cpu_seconds_per_gb
 from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.lab import Lab
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 
 _PROGRAM = "bare-packets.c"
 _WHO = "the baseline bare"

@@ -105,7 +105,7 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
       mrc ctl profile load four-paths.yaml --endpoint h0
       mrc ctl profile load four-paths.yaml --endpoint all --json
     """
-    from mrc.net.control.profile_file import read_profile_file
+    from mrc.net.profile_file import read_profile_file
 
     document = read_profile_file(file)
     documents = []

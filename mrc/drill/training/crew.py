@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mrc.drill.job_record import JobRecord, RankRecord
 from mrc.drill.remote import Program
 from mrc.drill.stage import Stage
 from mrc.drill.training.plan import PERCEPTRON, RankPlan
-from mrc.drill.training.record import JobRecord, RankRecord
 from mrc.errors import PeerError
 from mrc.untrusted import own_json
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from mrc.drill.drill import Figures
+from mrc.drill.job_record import JobRecord
 from mrc.drill.recording import BEGIN, CUT, HEAL, Happening, Recording
 from mrc.drill.training.plan import MPTCP, MRC, TCP
-from mrc.drill.training.record import JobRecord
 from mrc.drill.training.script import FAIR, FOUL, PORT_GONE
 
 _RIVALS = (TCP, MPTCP)

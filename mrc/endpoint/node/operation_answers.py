@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.node import by_handle
 from mrc.wire import octets
 from mrc.wire.compiled import pointer
 from mrc.wire.opcodes import HEADER_LENGTHS, Op

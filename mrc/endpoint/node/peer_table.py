@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from array import array
 
-from mrc.endpoint import by_handle
+from mrc.endpoint.node import by_handle
 from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.tables import Table
@@ -69,7 +69,7 @@ class PeerTable:
             self._link(place)
 
     def handle_of(self, node: PeerNode) -> python[int]:
-        """The handle (`mrc.endpoint.by_handle`) of a node that is in here."""
+        """The handle (`mrc.endpoint.node.by_handle`) of a node that is in here."""
         return by_handle.of_node(node.evs)
 
     def _new_place(self) -> python[int]:

@@ -13,7 +13,7 @@ from typing import Any
 from mrc.control.service import Service, Session, to_line
 from mrc.net.control.client import FoundEndpoint, result_of
 from mrc.net.control.host_device import HostDevice
-from mrc.net.device import fabric_found
+from mrc.net.this_host import fabric_found
 from mrc.untrusted import parse_json
 
 

@@ -20,7 +20,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.fabric.host_view import Fabric
 from mrc.net.control.host_store import HostStore, store_path
 from mrc.net.negotiation import default_ev_profile
-from mrc.net.node import USER_SPACE_NSCC
+from mrc.net.tuning import USER_SPACE_NSCC
 from mrc.verbs.device import DevicePort
 
 T = TypeVar("T")

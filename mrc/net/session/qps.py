@@ -9,7 +9,7 @@ from typing import Any
 from mrc.endpoint.config import MAX_IMMEDIATES
 from mrc.errors import PeerError
 from mrc.net.negotiation import QpDescription, integer, objects, path_mtu_of
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 from mrc.verbs import CQ, PD, QP, ConnectionParameters, DeviceCap, QPCap, connect, describe
 from mrc.verbs.attributes import MAX_MPR
 

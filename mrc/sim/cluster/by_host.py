@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # compiled into its callers (docs/contributing/compiled.md)
-"""Endpoints by number, for code that has no interpreter: as mrc.endpoint.by_handle, for a whole endpoint.
+"""Endpoints by number, for code that has no interpreter: as mrc.endpoint.node.by_handle, for a whole endpoint.
 
 Interpreted these functions run; into compiled modules they are copied, where a handle is the address. A handle keeps
 nothing alive: who has them keeps the endpoints.

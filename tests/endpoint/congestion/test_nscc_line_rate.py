@@ -10,7 +10,7 @@ from nscc_network import MTU, SIZES
 
 from mrc.endpoint.congestion import Nscc, NsccConfig
 from mrc.endpoint.congestion.delivery_rate import DeliveryRate
-from mrc.net.node import USER_SPACE_NSCC
+from mrc.net.tuning import USER_SPACE_NSCC
 
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000
 RTT = 2 * MILLISECOND

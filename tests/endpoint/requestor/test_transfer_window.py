@@ -7,7 +7,7 @@ from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, data, numbers
 
 from mrc.endpoint.congestion.fixed import FixedWindowConfig
 from mrc.endpoint.endpoint import EndpointConfig
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 
 TRANSFER = transfer_config(path_mtu=256)
 RTT = 2 * MILLISECOND

@@ -12,7 +12,7 @@ from nacking import TRIMMED, nacked_again, send, trained
 from mrc.drill.ends import tuning
 from mrc.endpoint.config import MAX_TIMEOUT_RETRIES, QpConfig
 from mrc.errors import CallerError
-from mrc.net.node import transfer_config
+from mrc.net.tuning import transfer_config
 
 TRANSFER = transfer_config(path_mtu=256)
 
