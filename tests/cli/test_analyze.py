@@ -105,6 +105,7 @@ def test_every_kind_of_finding_is_documented() -> None:
 def test_rc_works_as_well() -> None:
     found = document(RC)
     assert found["findings"] == []
+    assert "findings: none\nLooked for: " in invoke(RC).stdout
     assert {direction["transport"] for qp in found["qps"] for direction in qp["directions"]} == {"rc"}
 
 

@@ -12,6 +12,13 @@ from mrc.report.units import percent_text, plural
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
+# "None" means that these were looked for. What a capture at this place cannot show is told beside its direction.
+LOOKED_FOR = (
+    "Looked for: QPs that ended in an error, losses and where they lie, dead, lossy, slow and corrupting paths, planes "
+    "and switches, retransmissions in vain, stalls, marks and trims, ports that are down, unequal planes, probes "
+    "without an answer, what the capture lacks or has twice, clocks that step. docs/analyze.md has every kind and its "
+    "limits."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionReported, PathFigures, PathReported
-from mrc.capture.analysis.finding import Finding
+from mrc.capture.analysis.finding import LOOKED_FOR, Finding
 from mrc.capture.analysis.path_findings import CHANCE_WORDS
 from mrc.capture.analysis.series import goodput_window, has_losses, loss_bin_s, rtt_bin_s, series
 from mrc.capture.analysis.traffic import traffic_text
@@ -57,6 +57,7 @@ def report(
         name=name,
         lead=_lead(analysis),
         chance_words=CHANCE_WORDS,
+        looked_for=LOOKED_FOR,
         found=found,
         findings_listed=_FINDINGS_LISTED,
         where=lambda each: _where(each, analysis.digits),
