@@ -36,7 +36,8 @@ class Child:
     With `talks` its input is a pipe, at whose end it ends by itself, so that it ends with this process, however that
     does. It then has a session of its own, and Ctrl-C is this process's alone. Other programs read nothing, and Ctrl-C
     and the end of the terminal reach them too. What it says on stderr is kept for `why`, unless `options` have another
-    place for it. `silent`: its output has ended.
+    place for it. `silent`: its output has ended. Any thread may kill `process`; one that waits for what it prints then
+    finds it ended.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Child:
             "start_new_session": talks,
         }
         try:
-            self._process = start(argv, **(streams | options))
+            self.process = start(argv, **(streams | options))
         except BaseException:
             self._errors.close()
             raise
@@ -70,12 +71,8 @@ class Child:
     # ------------------------------------------------------------------ whether it is there
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def ended(self) -> bool:
-        return self._process.poll() is not None
+        return self.process.poll() is not None
 
     def status(self) -> int | None:
         """Its exit status, below 0 the signal that ended it; None while it goes on.
@@ -83,8 +80,8 @@ class Child:
         One whose output has ended gets a moment to end too.
         """
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_LET_GO_S if self.silent else 0.0)
-        return self._process.returncode
+            self.process.wait(_LET_GO_S if self.silent else 0.0)
+        return self.process.returncode
 
     @property
     def errors(self) -> str:
@@ -107,16 +104,14 @@ class Child:
 
     def fileno(self) -> int:
         """Of its output."""
-        assert self._process.stdout is not None
-        return self._process.stdout.fileno()
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
 
     def next_line(self, timeout_s: float | None) -> str | None:
         """The next line it prints, None when none comes for so long. Raises PeerError when it ends."""
         deadline = _deadline(timeout_s)
         while b"\n" not in self._unread:
-            if self.silent:
-                raise PeerError(f"{self.name} ended: {self.why()}")
-            if not listen([self], _left(deadline)):
+            if not self._more(_left(deadline)):
                 return None
         return self._taken(self._unread.index(b"\n") + 1).decode(errors="replace").rstrip("\n")
 
@@ -138,9 +133,7 @@ class Child:
     def exactly(self, count: int) -> bytes:
         """The next bytes it prints, so many. Raises PeerError when it ends before."""
         while len(self._unread) < count:
-            if self.silent:
-                raise PeerError(f"{self.name} ended: {self.why()}")
-            listen([self], None)
+            self._more(None)
         return self._taken(count)
 
     def started(self, sign: str = "", timeout_s: float = START_TIMEOUT_S) -> str:
@@ -167,7 +160,7 @@ class Child:
             pass
         if not self.silent or not self._over_within(_left(deadline)):
             raise PeerError(f"{self.name} did not end within {timeout_s:.0f} s")
-        if status not in (None, self._process.returncode):
+        if status not in (None, self.process.returncode):
             raise PeerError(f"{self.name} failed: {self.why()}")
         return self._taken(len(self._unread)).decode(errors="replace")
 
@@ -192,6 +185,14 @@ class Child:
         self._unread += data
         self.silent = not data
 
+    def _more(self, timeout_s: float | None) -> bool:
+        if self.silent:
+            raise self._over()
+        return listen([self], timeout_s)
+
+    def _over(self) -> PeerError:
+        return PeerError(f"{self.name} ended: {self.why()}")
+
     def _taken(self, count: int) -> bytes:
         taken = bytes(self._unread[:count])
         del self._unread[:count]
@@ -201,47 +202,40 @@ class Child:
 
     def say(self, document: Any) -> None:
         """A line of JSON to it. Raises PeerError when it has ended."""
-        stream = self._process.stdin
+        stream = self.process.stdin
         assert stream is not None
         try:
             stream.write(json.dumps(document).encode() + b"\n")
             stream.flush()
         except BrokenPipeError:
-            raise PeerError(f"{self.name} ended: {self.why()}") from None
-
-    def send_signal(self, number: int) -> None:
-        self._process.send_signal(number)
+            raise self._over() from None
 
     def hang_up(self) -> None:
         """Ask it to end: by the end of its input, or by SIGTERM where it has none. `close` waits until it has."""
-        if self._process.stdin is not None:
+        if self.process.stdin is not None:
             with contextlib.suppress(OSError):  # what is left to be written has no reader
-                self._process.stdin.close()
+                self.process.stdin.close()
         elif not self._asked_to_end:
             # Once: a second SIGTERM would interrupt what the first one has begun.
             self._asked_to_end = True
-            self._process.terminate()
-
-    def kill(self) -> None:
-        """End it at once. Any thread may, and one that waits for what it prints finds it ended."""
-        self._process.kill()
+            self.process.terminate()
 
     def close(self) -> None:
         """Wait until it has ended, and see to it that it does. Safe to call twice."""
         self.hang_up()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         if self._talks and not self._over_within(_LET_GO_S):
-            self._process.terminate()
+            self.process.terminate()
         if not self._over_within(_END_S):
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         self.silent, self._said = True, self.errors
         self._errors.close()
 
     def _over_within(self, timeout_s: float | None) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout_s)
+            self.process.wait(timeout_s)
         return self.ended
 
     def __enter__(self) -> Child:

@@ -113,7 +113,7 @@ def test_an_outcome() -> None:
 def test_who_talks_has_a_session_of_its_own_and_others_have_ours() -> None:
     asks = "import os; print(os.getsid(0), flush=True); input()"
     with python(asks, talks=True) as child:
-        assert child.hear(PATIENCE_S) == child.pid
+        assert child.hear(PATIENCE_S) == child.process.pid
     with python("import os; print(os.getsid(0))") as child:
         assert child.hear(PATIENCE_S) == os.getsid(0)
 
@@ -143,7 +143,7 @@ def test_sigterm_comes_once() -> None:
 
 def test_a_thread_that_waits_for_one_that_is_killed() -> None:
     with python("import time; time.sleep(60)") as child:
-        killer = threading.Timer(0.2, child.kill)
+        killer = threading.Timer(0.2, child.process.kill)
         killer.start()
         with pytest.raises(PeerError, match="it ended: killed by signal 9"):
             child.line(None)
@@ -174,7 +174,7 @@ def test_it_ends_with_this_process() -> None:
     parent = (
         "import sys, time; from mrc.child import Child\n"
         f"child = Child('it', [sys.executable, '-c', {ECHO!r}], talks=True)\n"
-        "print(child.pid, flush=True); time.sleep(60)"
+        "print(child.process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

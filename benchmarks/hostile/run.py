@@ -174,7 +174,7 @@ def _run_session(
                     if not measured.harmless_gbps:
                         raise PeerError(f"nothing was written under harmless packets: {measured.failed}")
                     break
-        server.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
         sessions = server.outcome(PATIENCE_S, 128 + signal.SIGTERM)["sessions"]
         found.counters += [each["counters"] for one in sessions for each in one["measurements"] if "counters" in each]
 

@@ -37,7 +37,7 @@ def wait_until_bound(program: Child, table: str, port: int) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and not program.ended:
         try:
-            lines = Path(f"/proc/{program.pid}/net/{table}").read_text().splitlines()
+            lines = Path(f"/proc/{program.process.pid}/net/{table}").read_text().splitlines()
         except OSError:  # it has just ended
             continue
         # Connections of the run before may still have the port.

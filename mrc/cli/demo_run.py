@@ -254,7 +254,7 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
             except PeerError:
                 raise SystemRefused(f"{pcap}: cannot be recorded: {recorder.why()}") from None
             yield
-            recorder.send_signal(signal.SIGTERM)
+            recorder.process.send_signal(signal.SIGTERM)
             out = recorder.rest(_STALL_TIMEOUT_S, None)
             if recorder.status() != 0:
                 raise SystemRefused(f"{pcap}: cannot be recorded: {recorder.why()}; the partial file was removed")

@@ -23,12 +23,12 @@ def is_before(sequence: int, other: int) -> bool:
 class Calls:
     """The operation in progress, and messages of other ranks, which are for it, for a later one, or wrong.
 
-    `current` is None between operations. `points` are sends and receives, which go on beside them.
+    `current` is None between operations. `points` are sends and receives, which go on beside them: the group sets it.
     """
 
     def __init__(self) -> None:
         self.current: Collective | None = None
-        self.points: PointToPoint | None = None
+        self.points: PointToPoint
         self._begins = 0  # the number of the operation that begins next
         self._ended: dict[int, Signature] = {}  # of the last operations
 
@@ -58,7 +58,6 @@ class Calls:
 
     def on_grant(self, link: Link, header: Header) -> None:
         if header.signature.call is Call.POINT:
-            assert self.points is not None
             self.points.on_grant(link, header)
             return
         out = link.outgoing.get(header.stream)
@@ -73,11 +72,9 @@ class Calls:
         out.pump()
 
     def on_want(self, link: Link, header: Header) -> None:
-        assert self.points is not None
         self.points.on_want(link, header)
 
     def on_have(self, link: Link, header: Header) -> None:
-        assert self.points is not None
         self.points.on_have(link, header)
 
     def on_call(self, link: Link, header: Header) -> None:

@@ -231,7 +231,7 @@ class Engine:
                 link.on_completion(done)
         if self.calls.current is None:
             self._begin_posted()
-        while self._points_posted and self._open and self.calls.points is not None:
+        while self._points_posted and self._open:
             point = self._points_posted.popleft()
             if self.error is not None:
                 point.release()
@@ -316,8 +316,7 @@ class Engine:
                     raise self.has_left(rank)
             if any(stream.chunks_left for stream in incoming):
                 raise self.has_left(rank)
-        if self.calls.points is not None:
-            self.calls.points.left(rank)
+        self.calls.points.left(rank)
 
     def has_left_before(self, rank: int, sequence: int) -> bool:
         """Return whether a rank closed its group before operation `sequence`."""
@@ -351,7 +350,7 @@ class Engine:
         self._came.clear()
         self._behind.clear()
         ended: list[Collective | Point] = [*([self.calls.current] if self.calls.current else []), *self._waiting]
-        ended += self.calls.points.take_all() if self.calls.points is not None else ()
+        ended += self.calls.points.take_all()
         # Callers may post more at this moment: those are taken in the next step.
         for posted in (self._posted, self._points_posted):
             while posted:

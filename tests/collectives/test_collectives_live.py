@@ -88,7 +88,7 @@ def test_a_rank_that_is_killed_is_named(lab: Lab, tmp_path: Path, victim: int) -
     with started(lab, tmp_path, RANKS, "killed") as ranks:
         for each in ranks:
             each.started("going")
-        ranks[victim].send_signal(signal.SIGKILL)
+        ranks[victim].process.send_signal(signal.SIGKILL)
         for rank, each in enumerate(ranks):
             if rank != victim:
                 noticed = said(each)
@@ -103,7 +103,7 @@ def test_a_rank_that_does_nothing_for_a_while_is_waited_for(lab: Lab, tmp_path: 
         for each in ranks:
             each.started("going")
         if how == "stopped":
-            ranks[1].send_signal(signal.SIGSTOP)
+            ranks[1].process.send_signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
-            ranks[1].send_signal(signal.SIGCONT)
+            ranks[1].process.send_signal(signal.SIGCONT)
         assert [said(each) for each in ranks] == [{"ok": True}] * 3

@@ -70,7 +70,7 @@ class Bare:
             sending = [program, "send", str(self._packets), str(self._seconds)]
             with start_on(lab, SENDER, "bare-packets", sending) as sender:
                 sent, sender_cpu = _said(sender, 2, self._seconds + PATIENCE_S)
-            receiver.send_signal(signal.SIGTERM)
+            receiver.process.send_signal(signal.SIGTERM)
             arrived, seconds, receiver_cpu = _said(receiver, 3, PATIENCE_S)
         if not seconds:
             raise PeerError(f"of {sent:.0f} bare packets {arrived:.0f} arrived")

@@ -55,7 +55,7 @@ class _Worker:
     def __init__(self, waiting: queue.SimpleQueue[Task], done: queue.SimpleQueue[Finished | BaseException]) -> None:
         self._waiting = waiting
         self._done = done
-        self._process: Child | None = None
+        self._child: Child | None = None
         self._ending = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -67,8 +67,8 @@ class _Worker:
     def end(self) -> None:
         with self._lock:
             self._ending = True
-            if self._process is not None:
-                self._process.kill()
+            if self._child is not None:
+                self._child.process.kill()
         if self._thread is not None:
             self._thread.join()
 
@@ -94,25 +94,25 @@ class _Worker:
         return Finished(task, {}, f"its process ended {ATTEMPTS} times before it was done", died=ATTEMPTS)
 
     def _tried(self, task: Task) -> tuple[dict[str, bytes], str] | None:
-        process = self._started()
-        if process is None:
+        child = self._started()
+        if child is None:
             return None
         try:
-            process.say(task.cell.file.to_json())
-            return read_result(process)
+            child.say(task.cell.file.to_json())
+            return read_result(child)
         except PeerError:
             return None
 
     def _started(self) -> Child | None:
         with self._lock:
-            if self._process is None and not self._ending:
+            if self._child is None and not self._ending:
                 # What it says on stderr is for who runs the sweep.
-                self._process = Child("a worker", python("mrc.sim.sweep.worker"), talks=True, stderr=None)
-            return self._process
+                self._child = Child("a worker", python("mrc.sim.sweep.worker"), talks=True, stderr=None)
+            return self._child
 
     def _stop(self) -> None:
         with self._lock:
-            process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.close()
+            child, self._child = self._child, None
+        if child is not None:
+            child.process.kill()
+            child.close()
