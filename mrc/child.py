@@ -93,7 +93,8 @@ class Child:
 
     def why(self) -> str:
         """What it said last on stderr when it has ended, or how it ended."""
-        said, status = self.errors.splitlines(), self.status()
+        status = self.status()
+        said = self.errors.splitlines()
         if status is None:
             return "it prints no more, and goes on"
         if status < 0:
