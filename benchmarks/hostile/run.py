@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,17 +17,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hostile.flood import PROGRAM, end_flood
+from hostile.flood import PROGRAM, outcome
 from hostile.kinds import KINDS, PAYLOAD_BYTES, RECEIVER, SENDER, Kind
 from hostile.overheard import overhear
 from mrc.bench.compiler import compile_program
 from mrc.bench.lab_run import machine
 from mrc.bench.prepared import harmless, through_the_fabric, write_packets
-from mrc.bench.processes import first_line, json_output, running
 from mrc.bench.subject import PATIENCE_S
+from mrc.child import Child, python
 from mrc.errors import PeerError
 from mrc.fabric import Clos
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 LAB_NAME = "hostile"
 # Two hosts on each leaf: the attacker is a neighbour of the end it attacks, one hop away.
@@ -80,9 +80,7 @@ class Found:
 class _Session:
     """One pair of processes that write and receive, and floods beside them."""
 
-    def __init__(
-        self, lab: Lab, plan: HostilePlan, program: Path, scratch: Path, writer: subprocess.Popen[str]
-    ) -> None:
+    def __init__(self, lab: Lab, plan: HostilePlan, program: Path, scratch: Path, writer: Child) -> None:
         self._lab = lab
         self._plan = plan
         self._program = program
@@ -95,8 +93,8 @@ class _Session:
         harmless_gbps, harmless_kpps = self._under(kind.target, None)
         hostile_gbps, hostile_kpps = self._under(kind.target, kind)
         failed = None
-        if self._writer.poll() is not None:
-            failed, hostile_gbps = self._writer.communicate()[1].strip() or "the writer ended", 0.0
+        if self._writer.ended:
+            failed, hostile_gbps = self._writer.errors or "the writer ended", 0.0
         return Measured(harmless_gbps, hostile_gbps, harmless_kpps, hostile_kpps, failed)
 
     def _under(self, target: str, kind: Kind | None) -> tuple[float, float]:
@@ -105,11 +103,10 @@ class _Session:
         write_packets(self._packets, self._flood_of(host, neighbour, kind))
         time.sleep(_REST_S)
         argv = [str(self._program), str(self._packets), str(self._plan.rate), str(self._plan.seconds)]
-        with running(self._lab, neighbour, argv) as flood:
+        with start_on(self._lab, neighbour, _WHO, argv) as flood:
             began = time.monotonic_ns() + int(_SETTLE_S * 1e9)
-            flood.wait(self._plan.seconds + PATIENCE_S)
+            flooded = outcome(flood, self._plan.seconds + PATIENCE_S)
             ended = time.monotonic_ns()
-            flooded = end_flood(flood)
         return self._goodput(began, ended), flooded.kpps
 
     def _flood_of(self, host: str, neighbour: str, kind: Kind | None) -> list[bytes]:
@@ -163,12 +160,10 @@ def _run_session(
     on_measured: Callable[[int, Kind, Measured], None],
 ) -> None:
     """Measure the kinds in `left` and take them out of it, until one ends the QP."""
-    python = sys.executable
     (scratch / "progress").write_text("")
-    with running(lab, _ENDS[RECEIVER][0], [python, "-m", "mrc", "bench", "serve", "--json"]) as server:
-        ticket = first_line(server, "mrc bench serve")
-        writing = [python, str(_WRITER), ticket, str(scratch / "progress")]
-        with running(lab, _ENDS[SENDER][0], [*writing, str(_WRITE_BYTES), str(_PATH_MTU)]) as writer:
+    with start_on(lab, _ENDS[RECEIVER][0], "mrc bench serve", python("mrc", "bench", "serve", "--json")) as server:
+        writing = [sys.executable, str(_WRITER), server.started(), str(scratch / "progress")]
+        with start_on(lab, _ENDS[SENDER][0], "the writer", [*writing, str(_WRITE_BYTES), str(_PATH_MTU)]) as writer:
             session = _Session(lab, plan, program, scratch, writer)
             while left:
                 measured = session.measure(left[0])
@@ -179,8 +174,8 @@ def _run_session(
                     if not measured.harmless_gbps:
                         raise PeerError(f"nothing was written under harmless packets: {measured.failed}")
                     break
-        server.send_signal(signal.SIGTERM)
-        sessions = json_output(server, "mrc bench serve", PATIENCE_S, 128 + signal.SIGTERM)["sessions"]
+        server.process.send_signal(signal.SIGTERM)
+        sessions = server.outcome(PATIENCE_S, 128 + signal.SIGTERM)["sessions"]
         found.counters += [each["counters"] for one in sessions for each in one["measurements"] if "counters" in each]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from mrc.bench.processes import START_TIMEOUT_S
 from mrc.bench.subject import RECEIVER, Streaming
+from mrc.child import START_TIMEOUT_S
 from mrc.errors import PeerError
 from mrc.lab import Lab
 

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Protocol
 
-from mrc.bench.processes import START_TIMEOUT_S, first_line, json_output, running
 from mrc.bench.settings import Settings
+from mrc.child import START_TIMEOUT_S, Child, python
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 SENDER, RECEIVER = "h0", "h1"
 # What each throughput subject measures, and so what is compared.
@@ -95,7 +94,7 @@ class Mrc:
                 for (sender, _), ticket in zip(ways, tickets, strict=True)
             ]
             patience_s = START_TIMEOUT_S + PATIENCE_S + settings.seconds + settings.idle_qps * 0.1
-            return [json_output(client, f"mrc bench {settings.test}", patience_s) for client in clients]
+            return [client.outcome(patience_s) for client in clients]
 
     @contextmanager
     def stream(self, lab: Lab) -> Iterator[None]:
@@ -104,16 +103,14 @@ class Mrc:
             yield
 
 
-_COMMAND = (sys.executable, "-m", "mrc", "bench")
-
-
 @contextmanager
 def _serving(lab: Lab, host: str) -> Iterator[str]:
     """`mrc bench serve` on a host; gives its ticket."""
-    with running(lab, host, [*_COMMAND, "serve"]) as server:
-        yield first_line(server, "mrc bench serve")
+    with start_on(lab, host, "mrc bench serve", python("mrc", "bench", "serve")) as server:
+        yield server.started()
 
 
-def _measuring(lab: Lab, host: str, ticket: str, settings: Settings) -> AbstractContextManager[subprocess.Popen[str]]:
+def _measuring(lab: Lab, host: str, ticket: str, settings: Settings) -> Child:
     """The client of a server on a host."""
-    return running(lab, host, [*_COMMAND, settings.test, ticket, *settings.arguments(), "--json"])
+    command = python("mrc", "bench", settings.test, ticket, *settings.arguments(), "--json")
+    return start_on(lab, host, f"mrc bench {settings.test}", command)

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import os
-import select
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from mrc import CORE
+from mrc.child import Child, listen, python
 from mrc.core import COMPILED
 from mrc.errors import PeerError, SystemRefused
 from mrc.fabric import Clos
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
 from mrc.untrusted import own_json
@@ -32,7 +32,6 @@ LEAST_TAIL_PACKETS = 1536  # four windows
 # 40, 80 ms later.
 LEAST_TAIL_NS = 200_000_000
 _POLL_S = 0.004
-_START_TIMEOUT_S = 20.0
 _STALL_TIMEOUT_S = 30.0
 _CHUNK = 1 << 20
 
@@ -144,35 +143,18 @@ def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
 def _transfer(
     plan: DemoPlan, lab: Lab, source: Path, target: Path, stats: Path, say: Callable[[str], None]
 ) -> DemoResult:
-    mrc = [sys.executable, "-m", "mrc"]
-    receiving = lab.popen(
-        "h1",
-        [*mrc, "recv", "--once", "--json", "--dir", str(target), "--idle-timeout", "10s", *plan.trace_of("receiver")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with _ended(receiving):
-        ticket = _first_line(receiving)
-        # A file, not a pipe: nobody reads it before the sender ends, and with many paths a pipe is too small.
-        document = stats.with_name("sent.json")
-        with open(document, "w") as output:
-            sending = lab.popen(
-                "h0",
-                [*mrc, "send", str(source), ticket, "--json", "--stats", str(stats), *plan.trace_of("sender")],
-                stdout=output,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        with _ended(sending):
+    receive = ["recv", "--once", "--json", "--dir", str(target), "--idle-timeout", "10s", *plan.trace_of("receiver")]
+    with start_on(lab, "h1", "the receiver", python("mrc", *receive)) as receiving:
+        send = ["send", str(source), receiving.started(), "--json", "--stats", str(stats), *plan.trace_of("sender")]
+        with start_on(lab, "h0", "the sender", python("mrc", *send)) as sending:
             cut, samples = _watch(plan, lab, sending, stats, say)
-            sent = _outcome(sending, "sender", document)
-        received = _outcome(receiving, "receiver")
+            sent = sending.outcome(_STALL_TIMEOUT_S)
+        received = receiving.outcome(_STALL_TIMEOUT_S)
     return _judge(plan, sent, received, cut, samples)
 
 
 def _watch(
-    plan: DemoPlan, lab: Lab, sending: subprocess.Popen[str], stats: Path, say: Callable[[str], None]
+    plan: DemoPlan, lab: Lab, sending: Child, stats: Path, say: Callable[[str], None]
 ) -> tuple[_Cut | None, list[_Sample]]:
     """Follow the sender's statistics and cut the cable at the right moment."""
     samples: list[_Sample] = []
@@ -180,7 +162,7 @@ def _watch(
     moved_at = time.monotonic()
     acked = at = 0
     while True:
-        ended = sending.poll() is not None
+        ended = sending.silent
         lines, at = _new_lines(stats, at)
         samples += [_Sample(line["monotonic_ns"], line["bytes_acked"], line["packets_per_path"]) for line in lines]
         if samples and samples[-1].bytes_acked > acked:
@@ -192,7 +174,8 @@ def _watch(
             return cut, samples
         if time.monotonic() - moved_at > _STALL_TIMEOUT_S:
             raise PeerError(f"the sender has made no progress for {_STALL_TIMEOUT_S:.0f} s")
-        time.sleep(_POLL_S)
+        # Read on: with many paths its document is more than a pipe takes.
+        listen([sending], _POLL_S)
 
 
 def _judge(
@@ -255,46 +238,6 @@ def _time(sample: _Sample) -> int:
 # ---------------------------------------------------------------------- processes and files
 
 
-def _first_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    readable, _, _ = select.select([process.stdout], (), (), _START_TIMEOUT_S)
-    line = process.stdout.readline().strip() if readable else ""
-    if not line:
-        process.terminate()
-        said = process.communicate()[1].strip() or f"no ticket within {_START_TIMEOUT_S:.0f} s"
-        raise PeerError(f"the receiver did not start: {said}")
-    return line
-
-
-def _outcome(process: subprocess.Popen[str], who: str, output: Path | None = None) -> dict[str, Any]:
-    try:
-        out, err = process.communicate(timeout=_STALL_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise PeerError(f"the {who} did not end within {_STALL_TIMEOUT_S:.0f} s of its last output") from None
-    try:
-        document = own_json(out if output is None else output.read_text())
-    except ValueError:
-        document = None
-    if not isinstance(document, dict) or process.returncode != 0:
-        raise PeerError(f"the {who} failed: {err.strip() or f'exit status {process.returncode}'}")
-    return document
-
-
-@contextmanager
-def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """The process is over when the block is, whatever happens in it."""
-    try:
-        yield
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.communicate(timeout=5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-
-
 @contextmanager
 def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Iterator[None]:
     """Record the sender's ports into `pcap` while the block runs."""
@@ -304,31 +247,22 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
     interfaces = [f"p{plane}" for plane in range(lab.topology.planes)]
     file = WholeFile(pcap)
     try:
-        recorder = lab.popen(
-            "h0",
-            [sys.executable, "-m", "mrc.capture.record", str(file.part.absolute()), *interfaces],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with _ended(recorder):
-            assert recorder.stdout is not None
-            if recorder.stdout.readline().strip() != "ready":
-                raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(recorder.communicate()[1])}")
+        command = python("mrc.capture.record", str(file.part.absolute()), *interfaces)
+        with start_on(lab, "h0", "the recorder", command) as recorder:
+            try:
+                recorder.started("ready")
+            except PeerError:
+                raise SystemRefused(f"{pcap}: cannot be recorded: {recorder.why()}") from None
             yield
-            recorder.terminate()
-            out, err = recorder.communicate(timeout=_STALL_TIMEOUT_S)
-            if recorder.returncode != 0:
-                raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(err)}; the partial file was removed")
+            recorder.process.send_signal(signal.SIGTERM)
+            out = recorder.rest(_STALL_TIMEOUT_S, None)
+            if recorder.status() != 0:
+                raise SystemRefused(f"{pcap}: cannot be recorded: {recorder.why()}; the partial file was removed")
         file.commit()
         written, dropped = out.split()
         say(f"{pcap}: {written} packets" + (f", {dropped} more were dropped by the kernel" if dropped != "0" else ""))
     finally:
         file.discard()
-
-
-def _last_line(said: str) -> str:
-    return (said.strip().splitlines() or ["it said nothing"])[-1]
 
 
 def _check_writable(path: Path) -> None:

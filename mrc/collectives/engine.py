@@ -18,15 +18,15 @@ from collections.abc import Callable
 from typing import Any
 
 from mrc.collectives.arrays import Bytes
+from mrc.collectives.calls import Calls, is_before
 from mrc.collectives.config import GroupConfig
-from mrc.collectives.errors import CallMismatch, GroupError, RankLost, RankUnreachable
+from mrc.collectives.errors import GroupError, RankLost, RankUnreachable
 from mrc.collectives.link import Link
-from mrc.collectives.messages import STREAM_MASK, Call, Header, Signature
-from mrc.collectives.posts import Collective, Point, PointToPoint
+from mrc.collectives.posts import Collective, Point
 from mrc.collectives.registrations import Memory, Registrations
 from mrc.collectives.resources import Resources
 from mrc.collectives.scratches import let_go, scratches
-from mrc.collectives.streams import Grant, LinkView, ReceiveStream, SendStream, Token
+from mrc.collectives.streams import ReceiveStream
 from mrc.errors import MrcError
 from mrc.verbs import WC
 from mrc.verbs.device import Device
@@ -35,10 +35,6 @@ _log = logging.getLogger("mrc.collectives")
 
 # Bytes processed in one step: less than a millisecond, after which the stand-in would take the packets.
 _STEP_BYTES = 1 << 20
-_SEQUENCE_MASK = (1 << 32) - 1
-_HALF = 1 << 31
-# How many operations a rank that only sends may be ahead of one that waits for it, and still learn that they differ.
-_KEPT_SIGNATURES = 256
 
 Idle = Callable[[MrcError | None], None]
 
@@ -64,18 +60,14 @@ class Engine:
         # The number of the first operation without each rank that has closed its group.
         self._left_at: dict[int, int] = {}
         self._came: deque[WC] = deque()
+        self.calls = Calls()
         self._posted: deque[Collective] = deque()
         self._points_posted: deque[Point] = deque()
-        self.points: PointToPoint | None = None
         self._asked: deque[Callable[[], None]] = deque()
-        self._scheduled = False
+        self._scheduled = self._step_waits = False
         self._turn = threading.Lock()
-        self._step_waits = False
         self._open = size == 1
         self._waiting: deque[Collective] = deque()
-        self._current: Collective | None = None
-        self._begins = 0  # the number of the operation that begins next
-        self._ended: dict[int, Signature] = {}  # of the last operations
         self._left = 0
         self._behind: deque[ReceiveStream] = deque()
         self._when_idle: list[Idle] = []
@@ -90,7 +82,7 @@ class Engine:
     def post(self, operation: Collective) -> None:
         """Carry out an operation after those posted before. Begins in the calling thread if nothing is in progress."""
         self._posted.append(operation)
-        if self._current is not None or not self._open or not self._have_turn(self._begin):
+        if self.calls.current is not None or not self._open or not self._have_turn(self._begin):
             self._schedule()
 
     def post_point(self, point: Point) -> None:
@@ -184,7 +176,7 @@ class Engine:
 
     def _let_scratch_go(self) -> None:
         # Nobody writes there but in an operation that this rank has begun.
-        if self._current is None and self._resources is not None and not self._closed:
+        if self.calls.current is None and self._resources is not None and not self._closed:
             let_go(self._resources.scratch.view)
 
     def until_posted(self) -> None:
@@ -237,43 +229,38 @@ class Engine:
             link = self._by_qp.get(done.qp_num)
             if link is not None:
                 link.on_completion(done)
-        if self._current is None:
+        if self.calls.current is None:
             self._begin_posted()
-        while self._points_posted and self._open and self.points is not None:
+        while self._points_posted and self._open:
             point = self._points_posted.popleft()
             if self.error is not None:
                 point.release()
                 point.work.finish(self.error.during(point.work.name))
                 continue
-            self.points.begin(point)
+            self.calls.points.begin(point)
         self._report_freed()
         if came or behind:
             self._schedule()
 
     def _next(self) -> None:
         """Begin waiting operations until one is in progress."""
-        while self._current is None and self._waiting and (self._open or self.error is not None):
+        while self.calls.current is None and self._waiting and (self._open or self.error is not None):
             operation = self._waiting.popleft()
             if self.error is not None:
                 operation.work.finish(self.error.during(operation.work.name))
                 continue
-            self._current = operation
-            self._begins = operation.sequence + 1 & _SEQUENCE_MASK
+            self.calls.begin(operation)
             operation.begin()
 
     def finish(self, operation: Collective) -> None:
         """End an operation. The operation itself calls this."""
-        if operation is self._current:
-            self._current = None
+        self.calls.end(operation)
         operation.release()
-        self._ended[operation.sequence] = operation.signature
-        while len(self._ended) > _KEPT_SIGNATURES:
-            del self._ended[next(iter(self._ended))]
         if self._used_scratch:
             self._used_scratch = False
             scratches.used(self)
         operation.work.finish()
-        if self._current is not None:
+        if self.calls.current is not None:
             return
         if self._waiting:
             self.ask(self._next)
@@ -296,102 +283,6 @@ class Engine:
         self._used_scratch = True
         start = place * self.config.chunk_bytes
         return self.resources.scratch.view[start : start + length]
-
-    def on_data(self, link: Link, header: Header, slot: int) -> None:
-        current = self._current
-        if current is None or current.sequence != header.sequence:
-            self._keep(link, header)
-            link.early.setdefault(header.sequence, []).append((header, slot))
-            return
-        stream = current.incoming(link.rank)
-        if stream is None or header.signature != current.signature:
-            raise self._mismatch(link, header, current)
-        stream.on_landed(slot)
-
-    def on_grant(self, link: Link, header: Header) -> None:
-        if header.signature.call is Call.POINT:
-            assert self.points is not None
-            self.points.on_grant(link, header)
-            return
-        out = link.outgoing.get(header.stream)
-        if out is None:
-            current = self._current
-            if current is not None and current.sequence == header.sequence:
-                raise self._mismatch(link, header, current)
-            self._keep(link, header)
-            link.grants[header.stream] = header
-            return
-        self.granted(out, header)
-        out.pump()
-
-    def on_want(self, link: Link, header: Header) -> None:
-        assert self.points is not None
-        self.points.on_want(link, header)
-
-    def on_have(self, link: Link, header: Header) -> None:
-        assert self.points is not None
-        self.points.on_have(link, header)
-
-    def on_call(self, link: Link, header: Header) -> None:
-        current = self._current
-        if current is not None and current.sequence == header.sequence:
-            if header.signature != current.signature:
-                raise self._mismatch(link, header, current)
-        elif header.sequence in self._ended:
-            # A rank that only receives, whose share this one has sent and gone on.
-            ours = self._ended[header.sequence]
-            if header.signature != ours:
-                raise CallMismatch(self._differ(link, header, header.sequence, ours), link.rank)
-        else:
-            self._keep(link, header)
-            link.calls[header.sequence] = header
-
-    def granted(self, out: SendStream, header: Header) -> None:
-        """Take the receiver's grant of a stream."""
-        self.check(out.link, header, out.token)
-        if header.length != out.length:
-            raise CallMismatch(
-                f"rank {out.link.rank} expects {header.length:,} bytes of this rank's {out.token.signature}, which "
-                f"sends it {out.length:,}",
-                out.link.rank,
-            )
-        out.grant = Grant(header.address, header.rkey, header.first, header.chunks)
-
-    def _keep(self, link: LinkView, header: Header) -> None:
-        """Raise CallMismatch unless the message is for an operation that has not begun here."""
-        began = self.began
-        if header.sequence - began & _SEQUENCE_MASK >= _HALF:
-            raise CallMismatch(
-                f"rank {link.rank} is at operation {header.sequence}, {header.signature}, of which this rank took part "
-                "already: all ranks have to call the same operations in the same order",
-                link.rank,
-            )
-
-    @property
-    def began(self) -> int:
-        """The number of the operation in progress, or of the next one."""
-        if self._current is not None:
-            return self._current.sequence
-        return self._begins
-
-    def check(self, link: LinkView, header: Header, token: Token) -> None:
-        """Raise CallMismatch unless the peer called the same operation."""
-        if header.signature != token.signature or header.sequence != token.sequence:
-            raise CallMismatch(self._differ(link, header, token.sequence, token.signature), link.rank)
-
-    def _mismatch(self, link: Link, header: Header, current: Collective) -> CallMismatch:
-        return CallMismatch(self._differ(link, header, current.sequence, current.signature), link.rank)
-
-    def _differ(self, link: LinkView, header: Header, sequence: int, signature: Signature) -> str:
-        return (
-            f"rank {link.rank} called {header.signature} as operation {header.sequence}, this rank called {signature} "
-            f"as operation {sequence}: all ranks have to call the same operations in the same order, of the same sizes"
-        )
-
-    def too_much(self, link: LinkView, token: Token) -> None:
-        raise CallMismatch(
-            f"rank {link.rank} sent more than operation {token.sequence}, {token.signature}, takes", link.rank
-        )
 
     def on_failure(self, link: Link, why: str) -> None:
         """Raise RankUnreachable: the QP failed although the rank is not known to be gone."""
@@ -425,13 +316,11 @@ class Engine:
                     raise self.has_left(rank)
             if any(stream.chunks_left for stream in incoming):
                 raise self.has_left(rank)
-        if self.points is not None:
-            self.points.left(rank)
+        self.calls.points.left(rank)
 
     def has_left_before(self, rank: int, sequence: int) -> bool:
         """Return whether a rank closed its group before operation `sequence`."""
-        left_at = self._left_at.get(rank)
-        return left_at is not None and sequence - left_at & _SEQUENCE_MASK < _HALF
+        return rank in self._left_at and not is_before(sequence, self._left_at[rank])
 
     def has_gone(self, rank: int) -> bool:
         """Return whether a rank has closed its group."""
@@ -460,13 +349,13 @@ class Engine:
             self.on_failed(error)
         self._came.clear()
         self._behind.clear()
-        ended: list[Collective | Point] = [*([self._current] if self._current else []), *self._waiting]
-        ended += self.points.take_all() if self.points is not None else ()
+        ended: list[Collective | Point] = [*([self.calls.current] if self.calls.current else []), *self._waiting]
+        ended += self.calls.points.take_all()
         # Callers may post more at this moment: those are taken in the next step.
         for posted in (self._posted, self._points_posted):
             while posted:
                 ended.append(posted.popleft())
-        self._current = None
+        self.calls.current = None
         self._waiting.clear()
         for operation in ended:
             operation.release()
@@ -486,7 +375,8 @@ class Engine:
     @property
     def is_idle(self) -> bool:
         """Whether no operation is left."""
-        return not (self._current is not None or self._waiting or self._posted or self._points_posted or self.points)
+        busy = self.calls.current is not None or self.calls.points
+        return not (busy or self._waiting or self._posted or self._points_posted)
 
     def look_if_idle(self) -> None:
         """Tell those who wait for it if no operation is left."""
@@ -507,8 +397,3 @@ class Engine:
 
 def _nobody(rank: int, note: dict[str, Any]) -> None:
     """Drop a message of a group that has no control."""
-
-
-def stream_number(sequence: int) -> int:
-    """Return the stream number of an operation, for immediates."""
-    return sequence & STREAM_MASK

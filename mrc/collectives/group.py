@@ -89,7 +89,7 @@ class Group:
         self._closed = self._forked = False
         self._bells = Bells(device)
         self._engine = Engine(device, rank, size, config)
-        self._engine.points = Points(self._engine)
+        self._engine.calls.points = Points(self._engine)
         self._membership = Membership(device, store, self._engine, config, self._keeps, within)
         _groups.add(self)
         try:

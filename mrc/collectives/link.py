@@ -26,6 +26,7 @@ from mrc.collectives.messages import (
     Header,
     Signature,
     SlotKind,
+    Token,
     count_immediate,
     kind_of,
     read_header,
@@ -33,7 +34,7 @@ from mrc.collectives.messages import (
     stream_of,
 )
 from mrc.collectives.resources import Resources
-from mrc.collectives.streams import Engine, Grant, ReceiveStream, SendStream, Token
+from mrc.collectives.streams import Engine, Grant, ReceiveStream, SendStream
 from mrc.verbs import (
     MR,
     QP,
@@ -59,8 +60,8 @@ POINT_STREAMS = 4
 _KEPT_SLOTS = 4
 
 
-class Owner(Engine, Protocol):
-    """The engine as its links use it."""
+class Calls(Protocol):
+    """What is done with a peer's messages."""
 
     def on_data(self, link: Link, header: Header, slot: int) -> None:
         """The peer wrote a slot of data."""
@@ -76,6 +77,13 @@ class Owner(Engine, Protocol):
 
     def on_have(self, link: Link, header: Header) -> None:
         """The peer has sends for this rank to receive from any rank."""
+
+
+class Owner(Engine, Protocol):
+    """The engine as its links use it."""
+
+    @property
+    def calls(self) -> Calls: ...
 
     def on_failure(self, link: Link, why: str) -> None:
         """The QP has failed."""
@@ -307,14 +315,14 @@ class Link:
         header = read_header(self._inbox_view[start : start + HEADER_BYTES])
         self._on_freed(header.freed)
         if header.kind == SlotKind.DATA:
-            self.engine.on_data(self, header, slot)
+            self.engine.calls.on_data(self, header, slot)
             return
         self.free_slot(slot)
         handle = {
-            SlotKind.GRANT: self.engine.on_grant,
-            SlotKind.CALL: self.engine.on_call,
-            SlotKind.WANT: self.engine.on_want,
-            SlotKind.HAVE: self.engine.on_have,
+            SlotKind.GRANT: self.engine.calls.on_grant,
+            SlotKind.CALL: self.engine.calls.on_call,
+            SlotKind.WANT: self.engine.calls.on_want,
+            SlotKind.HAVE: self.engine.calls.on_have,
         }.get(SlotKind(header.kind))
         assert handle is not None
         handle(self, header)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mrc.collectives.errors import CallMismatch
 from mrc.collectives.reduction import DTYPES, ReduceOp, dtype_name
 from mrc.records import record
 
@@ -174,3 +175,31 @@ def read_header(slot: memoryview) -> Header:
 
 
 assert _HEADER.size <= HEADER_BYTES
+
+
+def stream_number(sequence: int) -> int:
+    """Return the stream number of an operation, for immediates."""
+    return sequence & STREAM_MASK
+
+
+class Token(NamedTuple):
+    """An operation of this rank: its number and its signature, which are the same at all ranks."""
+
+    sequence: int
+    signature: Signature
+
+    def check(self, rank: int, header: Header) -> None:
+        """Raise CallMismatch unless the rank called the same operation."""
+        if header.signature != self.signature or header.sequence != self.sequence:
+            raise self.differs(rank, header)
+
+    def differs(self, rank: int, header: Header) -> CallMismatch:
+        return CallMismatch(
+            f"rank {rank} called {header.signature} as operation {header.sequence}, this rank called {self.signature} "
+            f"as operation {self.sequence}: all ranks have to call the same operations in the same order, of the same "
+            "sizes",
+            rank,
+        )
+
+    def too_much(self, rank: int) -> CallMismatch:
+        return CallMismatch(f"rank {rank} sent more than operation {self.sequence}, {self.signature}, takes", rank)

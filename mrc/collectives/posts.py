@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from mrc.collectives.link import Link
-from mrc.collectives.messages import Header, Signature
+from mrc.collectives.messages import Header, Signature, Token
 from mrc.collectives.streams import ReceiveStream
 from mrc.collectives.work import Work
 
@@ -17,6 +17,7 @@ class Collective(Protocol):
 
     sequence: int
     signature: Signature
+    token: Token
     work: Work
 
     def begin(self) -> None:

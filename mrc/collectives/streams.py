@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mrc.collectives.arrays import Bytes
-from mrc.collectives.messages import Header, Signature
+from mrc.collectives.messages import Header, Token
 from mrc.collectives.registrations import Memory
 
 SCRATCH = -1
@@ -26,13 +26,6 @@ class Grant(NamedTuple):
     rkey: int
     first: int
     chunks: int
-
-
-class Token(NamedTuple):
-    """The operation of a stream: its number and its signature."""
-
-    sequence: int
-    signature: Signature
 
 
 class Engine(Protocol):
@@ -49,9 +42,6 @@ class Engine(Protocol):
 
     def scratch_chunk(self, place: int, length: int) -> Bytes:
         """Return a chunk of this rank's scratch memory."""
-
-    def too_much(self, link: LinkView, token: Token) -> None:
-        """Raise CallMismatch: more data arrived than the operation receives."""
 
 
 class LinkView(Protocol):
@@ -363,7 +353,7 @@ class ReceiveStream:
                 return
             self._take(self._segments[0], landed.popleft())
         if landed and not self._segments:
-            link.engine.too_much(link, self.token)
+            raise self.token.too_much(link.rank)
 
     def _take(self, segment: ReceiveSegment, at: int) -> None:
         link = self.link

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mrc.child import Child
 from mrc.drill.flow import FlowPlan
 from mrc.drill.heartbeat import Heartbeat
 from mrc.drill.job_record import JobRecord
@@ -27,7 +28,7 @@ from mrc.drill.recording import (
     PathSamples,
     Recording,
 )
-from mrc.drill.remote import Program, RemoteHost, Stream
+from mrc.drill.remote import RemoteHost, Stream
 from mrc.drill.series import ByteSeries
 from mrc.drill.stream import missing
 from mrc.errors import PeerError
@@ -70,7 +71,7 @@ class Stage:
         self._hosts: dict[str, RemoteHost] = {}
         self._plans: dict[str, FlowPlan] = {}
         self._streams: dict[str, Stream] = {}
-        self._employed: list[Program] = []
+        self._programs: list[Child] = []
         self._happenings: list[Happening] = []
         self._running: set[str] = set()
         self._began_ns = 0
@@ -82,10 +83,6 @@ class Stage:
     def __exit__(self, *exc: object) -> None:
         self._hang_up()
         self._stack.close()
-
-    @property
-    def _programs(self) -> list[Program | Stream]:
-        return [*self._hosts.values(), *self._streams.values(), *self._employed]
 
     def _hang_up(self) -> None:
         """Ask all programs to end, before any is waited for."""
@@ -106,9 +103,9 @@ class Stage:
 
     # ------------------------------------------------------------------ traffic
 
-    def employ(self, program: Program) -> None:
+    def employ(self, program: Child) -> None:
         """A program that the script has started is ended with the stage."""
-        self._employed.append(program)
+        self._programs.append(program)
         self._stack.enter_context(program)
 
     def open(self, plans: Iterable[FlowPlan]) -> None:
@@ -118,7 +115,7 @@ class Stage:
         fresh = [host for host in dict.fromkeys(needed) if host not in self._hosts]
         for host in fresh:
             self._hosts[host] = remote = RemoteHost(self.lab, host, self.directory, traced=True)
-            self._stack.enter_context(remote)
+            self.employ(remote.program)
         for host in fresh:
             self._hosts[host].wait_started()
         for plan in plans:
@@ -140,7 +137,7 @@ class Stage:
 
             set_path_managers(self.lab, [target])
         self._streams[kind] = stream = Stream(self.lab, kind, source, target, self.directory)
-        self._stack.enter_context(stream)
+        self.employ(stream.server)
 
     def begin(self, *flows: str, stream_seconds: float = 0.0) -> None:
         """Let these flows write, without names all of them, and streams send for so long. The script's clock begins
@@ -152,7 +149,7 @@ class Stage:
             self._began_ns = self._began_ns or at_ns
         if stream_seconds:
             for stream in self._streams.values():
-                stream.start(stream_seconds)
+                self.employ(stream.start(stream_seconds))
 
     def end(self, *flows: str) -> None:
         """Let these flows, without names all of them, post no more."""
@@ -194,8 +191,8 @@ class Stage:
         while (left := due - time.monotonic()) > 0:
             self._on_wait(seconds - left)
             for host in self._hosts.values():
-                if host.ended:
-                    host.line(0.0)
+                if host.program.ended:
+                    host.program.line(0.0)
             time.sleep(min(left, _POLL_S))
 
     def cut(self, *targets: str) -> None:

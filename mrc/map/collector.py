@@ -11,7 +11,6 @@ import contextlib
 import os
 import selectors
 import socket
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,8 +25,8 @@ from mrc.map.inference import FabricInference
 from mrc.map.loops import Loop
 from mrc.map.prober import SECOND, Counters, Report
 from mrc.map.wording import LONGEST_LINE, Hello, Totals, Welcome, read_hello, read_result, refusal_line, welcome_line
+from mrc.net.control.places import other_end
 
-_CREDENTIALS = struct.Struct("i2I")
 _EVALUATE_NS = SECOND // 5
 # Judging takes at most one part in so many of the time.
 _JUDGING = 2
@@ -126,7 +125,7 @@ class Collector:
         except OSError:
             return
         sock.setblocking(False)
-        pid, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        pid, user = other_end(sock)
         connection = _Connection(sock, pid)
         reason = self._objection(user)
         try:

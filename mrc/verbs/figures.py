@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a QP has done so far: counters, paths, round trips."""
+"""What a QP has done so far: counters, paths, round trips; and what they say of a peer that does not answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from mrc.endpoint.congestion import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
+from mrc.verbs.attributes import AHAttr
+from mrc.verbs.device import Device
 
 # Counters that rise with what a peer sends.
 _FROM_THE_PEER = (
@@ -20,6 +22,20 @@ _FROM_THE_PEER = (
     "unknown_probe_answer",
     "bad_source",
     "misdirected",
+)
+# Counters of an endpoint for packets that cannot be read.
+_UNREADABLE = (
+    "too_short",
+    "bad_length",
+    "bad_udp_port",
+    "bad_tver",
+    "unknown_opcode",
+    "bad_icrc",
+    "trimmed_received",
+    "bad_source",
+    "misdirected",
+    "bad_pkey",
+    "refused_by_kernel",
 )
 
 
@@ -79,3 +95,16 @@ class QPFigures:
     def heard(self) -> bool:
         """Whether the peer can be heard: something arrived that only it can have sent."""
         return any(getattr(self._qp.counters, name) for name in _FROM_THE_PEER)
+
+
+def why_silent(qp: QueuePair, device: Device, peer: AHAttr | None) -> str:
+    """What may be wrong with a peer that has not answered for too long, in words for people."""
+    node = device.endpoint.counters
+    # Something arrived that the peer may have sent, be it broken or too late.
+    heard = QPFigures(qp).heard or any(getattr(node, name) for name in _UNREADABLE)
+    if peer is not None and not heard:
+        return f"no packet of the peer ever arrived: {device.firewall_hint(peer.node)}"
+    return (
+        "the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
+        " (far slower links than congestion control thinks do that: --line-rate)"
+    )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from errno import EBUSY, EINVAL
+from errno import EBUSY, EINVAL, ENOMEM
 from typing import Any, Protocol
 
 from mrc.endpoint.memory import MemoryRegion
@@ -14,7 +14,7 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.owner import Owner
 from mrc.verbs.remote import RemoteMemory
 from mrc.verbs.tables import brief, flags, table
-from mrc.verbs.work import SGE
+from mrc.verbs.work import MAX_SGE, SGE
 
 NO_BYTES = MemoryRegion(b"", 0, 0, remote_write=False)
 
@@ -202,3 +202,31 @@ class MR:
                 ("access", self.access),
             ],
         )
+
+
+def gather(
+    pd: PD, sge: SGE | tuple[SGE, ...] | None, most_inline: int | None
+) -> tuple[MR | None, MemoryRegion, int, int]:
+    """What a work request writes: the registered region to hold, where the bytes are, from which offset, how many.
+
+    `most_inline`: INLINE copies so many bytes at most, and no region is to be held; None: nothing is copied. Raises
+    VerbsError EINVAL for memory that is not the PD's, ENOMEM for too many bytes INLINE.
+    """
+    if isinstance(sge, tuple):
+        if len(sge) > MAX_SGE:
+            raise VerbsError(EINVAL, f"a work request has at most {MAX_SGE} SGE (max_sge), got {len(sge)}")
+        sge = sge[0] if sge else None
+    if sge is None or sge.length == 0:
+        return None, NO_BYTES, 0, 0
+    mr = pd.region(sge.lkey)
+    if mr is None:
+        raise VerbsError(EINVAL, f"lkey {sge.lkey:#010x} names no region of this protection domain")
+    length, offset = sge.length, sge.addr - mr.addr
+    if length < 0 or offset < 0 or offset + length > mr.length:
+        raise VerbsError(EINVAL, f"{length} bytes at {sge.addr:#x} leave the region of {mr.length}")
+    if most_inline is None:
+        return mr, mr.region, offset, length
+    if length > most_inline:
+        raise VerbsError(ENOMEM, f"{length} bytes INLINE, the QP takes {most_inline}")
+    copy = bytes(mr.region.view[offset : offset + length])
+    return None, MemoryRegion(copy, 0, 0, remote_write=False), 0, length

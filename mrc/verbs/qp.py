@@ -6,73 +6,29 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from errno import EINVAL, ENOMEM, ENOTSUP
+from errno import EINVAL, ENOMEM
 from typing import Any
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.config import (
-    EXPONENTIAL_RETRIES_FOREVER,
-    MAX_TIMEOUT_RETRIES,
-    Capability,
-    QpConfig,
-)
-from mrc.endpoint.congestion import ControllerFactory, factory_of
-from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.verbs.attributes import AHAttr, QPAttr, QPCap, check_granted
+from mrc.verbs.attributes import QPAttr, QPCap, check_granted
 from mrc.verbs.bells import Bell, Bells, Deadline
 from mrc.verbs.cq import CQ
 from mrc.verbs.draining import UnderWay, under_way
 from mrc.verbs.enums import AsyncEventType, QPAttrMask, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
 from mrc.verbs.errors import VerbsError
-from mrc.verbs.figures import QPFigures
-from mrc.verbs.memory import MR, NO_BYTES, PD
+from mrc.verbs.figures import QPFigures, why_silent
+from mrc.verbs.memory import MR, PD, gather
+from mrc.verbs.parameters import configured, peer_of
 from mrc.verbs.tables import brief, table
-from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES, check_attributes
-from mrc.verbs.work import MAX_SGE, NO_FLAGS, WC, RecvWR, SendWR
-
-# `timeout` of a QP that no timeout ends.
-NO_TIMEOUT = 0
-
-# What post_send and post_recv do in each state: the others refuse.
-MAY_POST_SEND = frozenset({QPState.RTS, QPState.ERROR})
-MAY_POST_RECV = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR})
+from mrc.verbs.transitions import DEFAULTS, MAY_POST_RECV, MAY_POST_SEND, check_attributes
+from mrc.verbs.work import NO_FLAGS, WC, RecvWR, SendWR, immediate_of
 
 # As ints: enum's own operators take a microsecond each.
 _INLINE, _SIGNALED, _SOLICITED = int(SendFlag.INLINE), int(SendFlag.SIGNALED), int(SendFlag.SOLICITED)
-_WRITE, _WITH_IMM = WROpcode.RDMA_WRITE, WROpcode.RDMA_WRITE_WITH_IMM
-_RECEIVE, _SUCCESS = WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
-# Attributes that are parameters of the endpoint's QP under the same name.
-_PARAMETERS = (
-    "path_mtu",
-    "max_wimm_dest",
-    "mpr_dest",
-    "max_wimm",
-    "mpr",
-    "linear_retries",
-    "exponential_retries",
-    "timeout",
-)
-
-
-# Counters of an endpoint for packets that cannot be read.
-_UNREADABLE = (
-    "too_short",
-    "bad_length",
-    "bad_udp_port",
-    "bad_tver",
-    "unknown_opcode",
-    "bad_icrc",
-    "trimmed_received",
-    "bad_source",
-    "misdirected",
-    "bad_pkey",
-    "refused_by_kernel",
-)
+_WRITE, _RECEIVE, _SUCCESS = WROpcode.RDMA_WRITE, WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
 
 # A send work request that has not completed: the region it reads from, whether its success makes a completion.
 _Sent = tuple[MR | None, bool]
@@ -133,9 +89,8 @@ class QP:
         self._check_parts()
         self.endpoint_qp = self._create()
         self.context.add(self)
-        self.pd.qps.add(self)
-        self.send_cq.qps.add(self)
-        self.recv_cq.qps.add(self)
+        for part in (self.pd, self.send_cq, self.recv_cq):
+            part.qps.add(self)
         return self.endpoint_qp
 
     def _create(self, qpn: int | None = None) -> QueuePair:
@@ -169,24 +124,13 @@ class QP:
         """Why work completed with this status, in words for people."""
         why = self.error or status.name.lower().replace("_", " ")
         if status == WCStatus.RETRY_EXCEEDED:
-            peer = self._attributes.get("ah_attr")
-            if peer is not None and not self._heard():
-                return f"{why}; no packet of the peer ever arrived: {self.context.device.firewall_hint(peer.node)}"
-            return (
-                f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
-                " (far slower links than congestion control thinks do that: --line-rate)"
-            )
+            return f"{why}; {why_silent(self.endpoint_qp, self._device, self._attributes.get('ah_attr'))}"
         return why
 
     @property
     def figures(self) -> QPFigures:
         """Its counters, paths and round trips, as they stand whenever one is read."""
         return QPFigures(self.endpoint_qp)
-
-    def _heard(self) -> bool:
-        """Whether anything arrived that the peer may have sent, be it broken or too late."""
-        node = self.context.device.endpoint.counters
-        return self.figures.heard or any(getattr(node, name) for name in _UNREADABLE)
 
     def query(self) -> QPAttr:
         """Its state, and every attribute it was given. At any time."""
@@ -236,7 +180,7 @@ class QP:
         host = self._device.endpoint.online.host
         if wanted == QPState.INIT and host is not None:
             host.named(attributes["ev_profile_id"], attributes["cc_profile_id"])
-        config, controller = self._configured(attributes)
+        config, controller = configured(self.context, attributes)
         qp = self.endpoint_qp
         if wanted == QPState.INIT:
             qp.configure(config, controller=controller)
@@ -245,42 +189,12 @@ class QP:
             if qp.state != QPState.INIT:
                 qp.to_init()
         elif wanted == QPState.RTR:
-            peer = self._peer(attributes)
+            peer = peer_of(self.context, attributes)
             qp.configure(config)
             qp.to_rtr(peer)
         else:
             qp.configure(config, first_psn=attributes["sq_psn"])
             qp.to_rts()
-
-    def _configured(self, attributes: dict[str, Any]) -> tuple[QpConfig, ControllerFactory | None]:
-        """The endpoint's parameters and controller factory for these attributes."""
-        tuning, context = self.context.tuning, self.context
-        changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
-        changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
-        if attributes.get("timeout") == NO_TIMEOUT:
-            # The requestor still asks for what is missing, as often as usual, and never gives up.
-            changes |= {"timeout": tuning.timeout, "exponential_retries": EXPONENTIAL_RETRIES_FOREVER}
-        if changes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
-            # The attribute says for ever, so a limit on timeouts in a row in the tuning does not apply. With this value
-            # timeouts alone double the next timeout: trimmed packets do not.
-            changes["timeout_retries"] = MAX_TIMEOUT_RETRIES
-        address: AHAttr | None = attributes.get("ah_attr")
-        if address is not None and address.traffic_class is not None:
-            changes["traffic_class"] = address.traffic_class
-        if "dynamic_mpr" in attributes:
-            changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
-        controller = context.controller_of(attributes.get("cc_profile_id", 0))
-        return replace(tuning, **changes), None if controller is None else factory_of(controller)
-
-    def _peer(self, attributes: dict[str, Any]) -> QpPeer:
-        peer = self._device.peer(
-            attributes["ah_attr"].node,
-            attributes["dest_qp_num"],
-            attributes["rq_psn"],
-            attributes["path_mtu"],
-            self.context.evs_of(attributes["ev_profile_id"]),
-        )
-        return replace(peer, capabilities=_peer_capabilities(attributes))
 
     def _to_error(self) -> None:
         self._expect_error = True
@@ -320,13 +234,13 @@ class QP:
         """
         plain = wr.opcode is _WRITE and wr.imm_data is None and wr.send_flags is NO_FLAGS
         flags = 0 if plain else int(wr.send_flags)
-        immediate = None if plain else self._immediate(wr, flags)
+        immediate = None if plain else immediate_of(wr)
         with self._lock:
             if self._closed or self.endpoint_qp.state not in MAY_POST_SEND:
                 self._check_may_post(MAY_POST_SEND)
             if len(self._sent) >= self.cap.max_send_wr:
                 raise VerbsError(ENOMEM, f"{self.cap.max_send_wr} sends are outstanding (max_send_wr)")
-            mr, source, offset, length = self._gather(wr, inline=bool(flags & _INLINE))
+            mr, source, offset, length = gather(self.pd, wr.sge, self.cap.max_inline_data if flags & _INLINE else None)
             remote_addr, rkey = (wr.remote_addr, wr.rkey) if length else (0, 0)
             try:
                 request = WriteRequest(
@@ -361,36 +275,6 @@ class QP:
         if state not in states:
             allowed = ", ".join(each.name for each in QPState if each in states)
             raise VerbsError(EINVAL, f"QP {self.qp_num:#08x} is in {state.name}; this is for {allowed}")
-
-    @staticmethod
-    def _immediate(wr: SendWR, flags: int) -> int | None:
-        if wr.opcode not in (_WRITE, _WITH_IMM):
-            raise VerbsError(ENOTSUP, f"MRC has RDMA_WRITE and RDMA_WRITE_WITH_IMM only, got {wr.opcode!r}")
-        if (wr.opcode == _WITH_IMM) != (wr.imm_data is not None):
-            raise VerbsError(EINVAL, "imm_data goes with RDMA_WRITE_WITH_IMM, and that with imm_data")
-        return wr.imm_data
-
-    def _gather(self, wr: SendWR, *, inline: bool) -> tuple[MR | None, MemoryRegion, int, int]:
-        """The registered region to hold, where the bytes are, from which offset, how many."""
-        sge = wr.sge
-        if isinstance(sge, tuple):
-            if len(sge) > MAX_SGE:
-                raise VerbsError(EINVAL, f"a work request has at most {MAX_SGE} SGE (max_sge), got {len(sge)}")
-            sge = sge[0] if sge else None
-        if sge is None or sge.length == 0:
-            return None, NO_BYTES, 0, 0
-        mr = self.pd.region(sge.lkey)
-        if mr is None:
-            raise VerbsError(EINVAL, f"lkey {sge.lkey:#010x} names no region of this protection domain")
-        length, offset = sge.length, sge.addr - mr.addr
-        if length < 0 or offset < 0 or offset + length > mr.length:
-            raise VerbsError(EINVAL, f"{length} bytes at {sge.addr:#x} leave the region of {mr.length}")
-        if not inline:
-            return mr, mr.region, offset, length
-        if length > self.cap.max_inline_data:
-            raise VerbsError(ENOMEM, f"{length} bytes INLINE, the QP takes {self.cap.max_inline_data}")
-        copy = bytes(mr.region.view[offset : offset + length])
-        return None, MemoryRegion(copy, 0, 0, remote_write=False), 0, length
 
     def _put(self, work: WriteRequest | int) -> bool:
         """Leave work for the endpoint. True when it does not look there anyway."""
@@ -484,9 +368,8 @@ class QP:
         self._forget()
         self._bells.close()
         self.context.remove(self)
-        self.pd.qps.discard(self)
-        self.send_cq.qps.discard(self)
-        self.recv_cq.qps.discard(self)
+        for part in (self.pd, self.send_cq, self.recv_cq):
+            part.qps.discard(self)
 
     def __enter__(self) -> QP:
         return self
@@ -515,13 +398,3 @@ class QP:
                 *((name, value) for name, value in self._attributes.items() if name != "ah_attr"),
             ],
         )
-
-
-def _peer_capabilities(attributes: dict[str, Any]) -> Capability:
-    """What the peer can do; dynamic MPR counts as agreed by the attribute alone."""
-    return _with_dynamic_mpr(attributes.get("dest_caps", USUAL_CAPABILITIES), attributes.get("dynamic_mpr", False))
-
-
-def _with_dynamic_mpr(capabilities: Capability, wanted: bool) -> Capability:
-    others = capabilities & ~Capability.DYNAMIC_MPR
-    return others | Capability.DYNAMIC_MPR if wanted else others

@@ -37,6 +37,10 @@ TRANSITIONS: dict[tuple[QPState, QPState], Transition] = {
 }
 
 
+# The states in which a QP takes sends, and receives.
+MAY_POST_SEND = frozenset({RTS, ERROR})
+MAY_POST_RECV = frozenset({INIT, RTR, RTS, ERROR})
+
 # What holds where an attribute is not given, from the state on whose way it counts. Both ends have the same: two
 # applications that give no attribute of MRC understand each other.
 DEFAULTS: dict[QPState, dict[str, int]] = {

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from errno import EINVAL, ENOTSUP
+
 from mrc.records import record
 from mrc.verbs.enums import SendFlag, WCOpcode, WCStatus, WROpcode
+from mrc.verbs.errors import VerbsError
 from mrc.verbs.tables import Tabular
 
 MAX_SGE = 1
 NO_FLAGS = SendFlag(0)
+_WRITE, _WITH_IMM = WROpcode.RDMA_WRITE, WROpcode.RDMA_WRITE_WITH_IMM
 
 
 @record(slots=True)
@@ -55,3 +59,13 @@ class WC(Tabular):
     byte_len: int
     qp_num: int
     imm_data: int | None = None
+
+
+def immediate_of(wr: SendWR) -> int | None:
+    """The immediate that a request carries. Raises VerbsError ENOTSUP for an opcode that MRC has not, EINVAL where the
+    opcode and the immediate do not go together."""
+    if wr.opcode not in (_WRITE, _WITH_IMM):
+        raise VerbsError(ENOTSUP, f"MRC has RDMA_WRITE and RDMA_WRITE_WITH_IMM only, got {wr.opcode!r}")
+    if (wr.opcode == _WITH_IMM) != (wr.imm_data is not None):
+        raise VerbsError(EINVAL, "imm_data goes with RDMA_WRITE_WITH_IMM, and that with imm_data")
+    return wr.imm_data

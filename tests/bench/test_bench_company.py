@@ -23,6 +23,7 @@ from mrc.bench.subject import RECEIVER, SENDER
 from mrc.errors import PeerError, SystemRefused
 from mrc.fabric import Clos
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 HEADINGS = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n"
 # ucx_perftest 1.13.1 between two hosts of a lab: 1 MiB messages, and a ping-pong of 2 bytes.
@@ -236,7 +237,7 @@ def test_ucx_tells_half_round_trips(lab: Lab) -> None:
 @pytest.mark.root
 def test_a_program_that_ends_before_it_listens(lab: Lab) -> None:
     with (
-        processes.running(lab, SENDER, ["sh", "-c", "echo no room >&2"]) as process,
+        start_on(lab, SENDER, "it", ["sh", "-c", "echo no room >&2"]) as program,
         pytest.raises(PeerError, match="it did not start: no room"),
     ):
-        processes.wait_until_bound(process, "tcp6", 1, "it")
+        processes.wait_until_bound(program, "tcp6", 1)

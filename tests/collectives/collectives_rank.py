@@ -116,7 +116,7 @@ def main() -> None:
             return
         store: Store = FileStore(where)
         if what == "ticket":
-            store = TicketServer() if rank == 0 else TicketStore(sys.stdin.readline().strip())
+            store = TicketServer() if rank == 0 else TicketStore(json.loads(sys.stdin.readline()))
             if isinstance(store, TicketServer):
                 tell(ticket=store.ticket)
         with Group(device, store, rank, size) as group:

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, eventually
 
-from mrc.collectives.control.channel import SECRET_BYTES, Channel, Dialled, Dialling, WrongProcess
+from mrc.collectives.control.channel import SECRET_BYTES, Channel, Dialled, Dialling
 from mrc.collectives.control.listening import Contact, Note
 from mrc.collectives.control.tcp import TcpControl
 from mrc.errors import PeerError
 from mrc.net.exchange.messages import LENGTH
-from mrc.net.exchange.tls import Identity, make_identity
+from mrc.net.exchange.tls import Identity, WrongCertificate, make_identity
 
 SECRET = b"s" * SECRET_BYTES
 HERE: Contact = {"process": "dialling"}
@@ -108,7 +108,7 @@ def test_who_does_not_know_the_secret_is_refused(identity: Identity) -> None:
 def test_another_process_at_the_address_is_told_nothing(identity: Identity) -> None:
     dialling, dialled = Dialling(identity.fingerprint, SECRET, HERE, 0), Dialled(make_identity(), SECRET)
     dialling.begin()
-    with pytest.raises(WrongProcess):
+    with pytest.raises(WrongCertificate):
         carry(dialling, dialled)
     dialled.receive(dialling.take_outgoing())
     assert not dialled.ready

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,10 +16,11 @@ from typing import Any
 import pytest
 
 from mrc import CORE
-from mrc.bench.processes import first_line, running
+from mrc.child import Child
 from mrc.core import COMPILED
 from mrc.fabric import Clos
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 pytestmark = [
     pytest.mark.root,
@@ -41,27 +41,26 @@ def lab() -> Iterator[Lab]:
 
 
 @contextmanager
-def started(lab: Lab, store: Path, size: int, *what: str) -> Iterator[list[subprocess.Popen[str]]]:
+def started(lab: Lab, store: Path, size: int, *what: str) -> Iterator[list[Child]]:
     store.chmod(0o700)
     with ExitStack() as stack:
         yield [
             stack.enter_context(
-                running(
+                start_on(
                     lab,
                     f"h{rank}",
+                    f"rank {rank}",
                     [sys.executable, "-P", str(RANK), str(store), str(rank), str(size), *what],
-                    stdin=subprocess.PIPE,
+                    talks=True,
                 )
             )
             for rank in range(size)
         ]
 
 
-def said(process: subprocess.Popen[str]) -> dict[str, Any]:
+def said(rank: Child) -> dict[str, Any]:
     """The last line of a process that ends well."""
-    out, err = process.communicate(timeout=END_S)
-    assert process.returncode == 0, err
-    return dict(json.loads(out.strip().splitlines()[-1]))
+    return dict(json.loads(rank.rest(END_S).strip().splitlines()[-1]))
 
 
 @pytest.mark.parametrize("size", [2, RANKS])
@@ -73,11 +72,9 @@ def test_results(lab: Lab, tmp_path: Path, size: int) -> None:
 
 def test_one_ticket_starts_all_ranks(lab: Lab, tmp_path: Path) -> None:
     with started(lab, tmp_path, 3, "ticket") as ranks:
-        ticket = json.loads(first_line(ranks[0], "rank 0", "ticket"))["ticket"]
+        ticket = json.loads(ranks[0].started("ticket"))["ticket"]
         for each in ranks[1:]:
-            assert each.stdin is not None
-            each.stdin.write(f"{ticket}\n")
-            each.stdin.flush()
+            each.say(ticket)
         assert [said(each) for each in ranks] == [{"ok": True}] * 3
 
 
@@ -90,8 +87,8 @@ def test_groups_come_and_go(lab: Lab, tmp_path: Path) -> None:
 def test_a_rank_that_is_killed_is_named(lab: Lab, tmp_path: Path, victim: int) -> None:
     with started(lab, tmp_path, RANKS, "killed") as ranks:
         for each in ranks:
-            first_line(each, "a rank", "going")
-        ranks[victim].send_signal(signal.SIGKILL)
+            each.started("going")
+        ranks[victim].process.send_signal(signal.SIGKILL)
         for rank, each in enumerate(ranks):
             if rank != victim:
                 noticed = said(each)
@@ -104,9 +101,9 @@ def test_a_rank_that_does_nothing_for_a_while_is_waited_for(lab: Lab, tmp_path: 
     """One call keeps its interpreter, or the process is stopped."""
     with started(lab, tmp_path, 3, how) as ranks:
         for each in ranks:
-            first_line(each, "a rank", "going")
+            each.started("going")
         if how == "stopped":
-            ranks[1].send_signal(signal.SIGSTOP)
+            ranks[1].process.send_signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
-            ranks[1].send_signal(signal.SIGCONT)
+            ranks[1].process.send_signal(signal.SIGCONT)
         assert [said(each) for each in ranks] == [{"ok": True}] * 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 import pytest
 from tutorials import DOCS, steps
 
-from mrc.bench.processes import running
+from mrc.child import Child
 from mrc.collectives import DEFAULT_GROUP_CONFIG
 from mrc.collectives.messages import HEADER_BYTES
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 TUTORIAL = DOCS / "collectives.md"
 END_S = 120.0
@@ -59,12 +59,10 @@ def test_the_live_part_prints_what_it_says(tmp_path: Path) -> None:
     program = tmp_path / "rank.py"
     program.write_text(step.code)
     with Lab.up(f"collectives-tutorial-{os.getpid()}", fast=True) as lab, ExitStack() as stack:
-        processes: list[subprocess.Popen[str]] = []
+        started: list[Child] = []
         for rank in range(2):
             told = {"RANK": str(rank), "WORLD_SIZE": "2", "STORE": str(tmp_path / "store")}
             argv = ["env", *(f"{name}={value}" for name, value in told.items()), sys.executable, str(program)]
-            processes.append(stack.enter_context(running(lab, f"h{rank}", argv)))
-        for process in processes:
-            out, err = process.communicate(timeout=END_S)
-            assert process.returncode == 0, err
-            assert out == step.shown
+            started.append(stack.enter_context(start_on(lab, f"h{rank}", f"rank {rank}", argv)))
+        for each in started:
+            assert each.rest(END_S) == step.shown

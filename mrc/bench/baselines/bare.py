@@ -8,7 +8,6 @@ again, and what the receiver has no room for is gone.
 from __future__ import annotations
 
 import signal
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +15,13 @@ from typing import Any
 
 from mrc.bench.compiler import check_compiler, compile_program
 from mrc.bench.prepared import harmless, through_the_fabric, write_packets
-from mrc.bench.processes import first_line, running
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, cpu_seconds_per_gb
+from mrc.child import Child
 from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 from mrc.net.tuning import transfer_config
 
 _PROGRAM = "bare-packets.c"
@@ -65,12 +65,12 @@ class Bare:
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
         program, interfaces = str(self._program), [f"p{plane}" for plane in range(lab.topology.planes)]
-        with running(lab, RECEIVER, [program, "receive", *interfaces]) as receiver:
-            first_line(receiver, "bare-packets", "ready")
+        with start_on(lab, RECEIVER, "bare-packets", [program, "receive", *interfaces]) as receiver:
+            receiver.started("ready")
             sending = [program, "send", str(self._packets), str(self._seconds)]
-            with running(lab, SENDER, sending) as sender:
+            with start_on(lab, SENDER, "bare-packets", sending) as sender:
                 sent, sender_cpu = _said(sender, 2, self._seconds + PATIENCE_S)
-            receiver.send_signal(signal.SIGTERM)
+            receiver.process.send_signal(signal.SIGTERM)
             arrived, seconds, receiver_cpu = _said(receiver, 3, PATIENCE_S)
         if not seconds:
             raise PeerError(f"of {sent:.0f} bare packets {arrived:.0f} arrived")
@@ -89,13 +89,9 @@ def make(name: str, settings: Settings) -> Bare:
     return Bare(settings.seconds, settings.mtu, settings.loss)
 
 
-def _said(process: subprocess.Popen[str], numbers: int, timeout_s: float) -> list[float]:
+def _said(program: Child, numbers: int, timeout_s: float) -> list[float]:
     """The numbers a program ends with. Raises PeerError when it fails, says something else, or does not end."""
-    try:
-        out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise PeerError("bare-packets did not end in time") from None
-    words = out.split()[-numbers:]
-    if process.returncode != 0 or len(words) != numbers:
-        raise PeerError(f"bare-packets failed: {err.strip() or f'exit status {process.returncode}'}")
+    words = program.rest(timeout_s).split()[-numbers:]
+    if len(words) != numbers:
+        raise PeerError(f"bare-packets failed: {program.why()}")
     return [float(word) for word in words]

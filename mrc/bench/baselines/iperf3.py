@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import math
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mrc.bench.processes import find_program, first_line, json_output, running
+from mrc.bench.processes import find_program
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, STREAM_S, cpu_seconds_per_gb
+from mrc.child import Child
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 # With -u client and server greet each other with one datagram each, which a lossy path may lose.
 _GREETING_LOST = "unable to read from stream socket"
@@ -55,7 +56,7 @@ class Iperf3:
 
     def _run(self, lab: Lab) -> Mapping[str, Any]:
         with self._started(lab, self._seconds) as client:
-            return self._figures(json_output(client, "iperf3", self._seconds + PATIENCE_S))
+            return self._figures(client.outcome(self._seconds + PATIENCE_S))
 
     @contextmanager
     def stream(self, lab: Lab) -> Iterator[None]:
@@ -63,14 +64,14 @@ class Iperf3:
             yield
 
     @contextmanager
-    def _started(self, lab: Lab, seconds: int) -> Iterator[subprocess.Popen[str]]:
+    def _started(self, lab: Lab, seconds: int) -> Iterator[Child]:
         """The client; the server is there as long."""
         address = lab.addresses(RECEIVER)[0]
         env = self.environment()
-        with running(lab, RECEIVER, ["iperf3", "-s", "-1", "--forceflush"], env=env) as server:
-            first_line(server, "iperf3 -s", "listening")
+        with start_on(lab, RECEIVER, "iperf3 -s", ["iperf3", "-s", "-1", "--forceflush"], env) as server:
+            server.started("listening")
             command = ["iperf3", "-c", address, "-t", str(seconds), "-J", *self._protocol_options()]
-            with running(lab, SENDER, command, env=env) as client:
+            with start_on(lab, SENDER, "iperf3", command, env) as client:
                 yield client
 
     def _protocol_options(self) -> list[str]:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mrc.bench.baselines.sized import Sized, Sizing
-from mrc.bench.processes import children_cpu_seconds, find_program, running, wait_until_bound
+from mrc.bench.processes import children_cpu_seconds, find_program, wait_until_bound
 from mrc.bench.settings import Settings
 from mrc.bench.stall import received_bytes
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.child import Child
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 _WHO = "the baseline ngtcp2"
 _IPV6_AND_UDP = 40 + 8
@@ -55,16 +57,13 @@ class Ngtcp2:
         arrived_before, cpu_before = received_bytes(lab), children_cpu_seconds()
         with self._serving(lab) as scratch:
             began = time.monotonic()
-            with running(lab, RECEIVER, self._client(lab, scratch, count)) as client:
-                try:
-                    _, err = client.communicate(timeout=PATIENCE_S + 20 * self._seconds)
-                except subprocess.TimeoutExpired:
-                    raise PeerError("gtlsclient did not end in time") from None
+            with self._client(lab, scratch, count) as client:
+                client.rest(PATIENCE_S + 20 * self._seconds)
             seconds = time.monotonic() - began
         length = count * _FILE_BYTES
         # It ends well after errors, too.
-        if client.returncode != 0 or received_bytes(lab) - arrived_before < length:
-            raise PeerError(f"gtlsclient failed: {err.strip() or f'not all of {length} bytes arrived'}")
+        if received_bytes(lab) - arrived_before < length:
+            raise PeerError(f"gtlsclient failed: {client.errors or f'not all of {length} bytes arrived'}")
         cpu_seconds = children_cpu_seconds() - cpu_before
         figures = {
             "goodput_gbps": length * 8 / seconds / 1e9,
@@ -77,7 +76,7 @@ class Ngtcp2:
 
     @contextmanager
     def stream(self, lab: Lab) -> Iterator[None]:
-        with self._serving(lab) as scratch, running(lab, RECEIVER, self._client(lab, scratch, _ENDLESS)):
+        with self._serving(lab) as scratch, self._client(lab, scratch, _ENDLESS):
             yield
 
     @contextmanager
@@ -95,15 +94,16 @@ class Ngtcp2:
             command = [find_program("gtlsserver", _WHO, "ngtcp2-server"), "--quiet", f"--htdocs={scratch}"]
             command += [self._largest_datagram(lab), lab.addresses(SENDER)[0], str(_PORT)]
             command += [str(scratch / "key.pem"), str(scratch / "certificate.pem")]
-            with running(lab, SENDER, command, stdout=subprocess.DEVNULL) as server:
-                wait_until_bound(server, "udp6", _PORT, "gtlsserver")
+            with start_on(lab, SENDER, "gtlsserver", command, stdout=subprocess.DEVNULL) as server:
+                wait_until_bound(server, "udp6", _PORT)
                 yield scratch
 
-    def _client(self, lab: Lab, scratch: Path, requests: int) -> list[str]:
+    def _client(self, lab: Lab, scratch: Path, requests: int) -> Child:
         address = lab.addresses(SENDER)[0]
         command = [find_program("gtlsclient", _WHO, "ngtcp2-client"), "--quiet", "--no-quic-dump", "--no-http-dump"]
         command += ["--exit-on-all-streams-close", f"--nstreams={requests}", self._largest_datagram(lab)]
-        return [*command, address, str(_PORT), f"https://[{address}]:{_PORT}/{_FILE}"]
+        command += [address, str(_PORT), f"https://[{address}]:{_PORT}/{_FILE}"]
+        return start_on(lab, RECEIVER, "gtlsclient", command)
 
     @staticmethod
     def _largest_datagram(lab: Lab) -> str:

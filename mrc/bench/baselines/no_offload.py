@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 from mrc.bench.baselines.iperf3 import Iperf3
 from mrc.bench.processes import find_program
 from mrc.bench.settings import Settings
-from mrc.bench.subject import RECEIVER, SENDER
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 from mrc.untrusted import own_json
 
 _WHO = "the baseline tcp-no-offload"
@@ -74,11 +74,11 @@ def _all(offloads: list[str], state: str) -> list[str]:
 
 def _ethtool(lab: Lab, host: str, *arguments: str) -> str:
     program = find_program("ethtool", _WHO, "ethtool")
-    process = lab.popen(host, [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, err = process.communicate()
-    if process.returncode != 0:
-        raise SystemRefused(f"ethtool {' '.join(arguments)} failed on {host}: {err.strip()}")
-    return str(out)
+    with start_on(lab, host, "ethtool", [program, *arguments]) as child:
+        out = child.rest(PATIENCE_S, None)
+        if child.status() != 0:
+            raise SystemRefused(f"ethtool {' '.join(arguments)} failed on {host}: {child.why()}")
+    return out
 
 
 def make(name: str, settings: Settings) -> NoOffload:

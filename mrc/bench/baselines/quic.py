@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,11 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mrc.bench.processes import first_line, json_output, running
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, STREAM_S, cpu_seconds_per_gb
+from mrc.child import Child, python
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 _PROGRAM = "mrc.bench.baselines.quic_stream"
 _IPV6_AND_UDP = 40 + 8
@@ -43,7 +42,7 @@ class Aioquic:
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
         with self._started(lab, self._seconds) as client:
-            figures = json_output(client, "the aioquic client", self._seconds + PATIENCE_S + 10)
+            figures = client.outcome(self._seconds + PATIENCE_S + 10)
         try:
             seconds = float(figures["seconds"])
             goodput_gbps = figures["bytes"] * 8 / seconds / 1e9
@@ -66,18 +65,17 @@ class Aioquic:
 
     @staticmethod
     @contextmanager
-    def _started(lab: Lab, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    def _started(lab: Lab, seconds: float) -> Iterator[Child]:
         """The client; the server is there as long."""
         address = lab.addresses(RECEIVER)[0]
-        program = [sys.executable, "-m", _PROGRAM]
         datagram = lab.topology.mtu - _IPV6_AND_UDP
         with tempfile.TemporaryDirectory(prefix="mrc-bench-") as scratch:
             certificate = Path(scratch, "certificate.pem")
             certificate.write_bytes(_certificate())
-            with running(lab, RECEIVER, [*program, "serve", address, str(certificate)]) as server:
-                port = first_line(server, "the aioquic server")
-                sending = [*program, "send", address, port, str(seconds), str(datagram)]
-                with running(lab, SENDER, sending) as client:
+            serving = python(_PROGRAM, "serve", address, str(certificate))
+            with start_on(lab, RECEIVER, "the aioquic server", serving) as server:
+                sending = python(_PROGRAM, "send", address, server.started(), str(seconds), str(datagram))
+                with start_on(lab, SENDER, "the aioquic client", sending) as client:
                     yield client
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import csv
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from mrc.bench.baselines.sized import Sized, Sizing
-from mrc.bench.processes import children_cpu_seconds, find_program, running, wait_until_bound
+from mrc.bench.processes import children_cpu_seconds, find_program, wait_until_bound
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.child import Child
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 _WHO = "the baseline ucx"
 _PORT = 13337  # its own
@@ -53,13 +54,10 @@ class Ucx:
     def _measure(self, lab: Lab, count: int) -> Sized:
         cpu_before = children_cpu_seconds()
         with self._started(lab, count) as client:
-            try:
-                out, err = client.communicate(timeout=PATIENCE_S + 20 * self._seconds)
-            except subprocess.TimeoutExpired:
-                raise PeerError("ucx_perftest did not end in time") from None
-        if client.returncode != 0:
+            out = client.rest(PATIENCE_S + 20 * self._seconds, None)
+        if client.status() != 0:
             # Its log goes to its output.
-            said = (err + out).strip().splitlines() or [f"exit status {client.returncode}"]
+            said = out.strip().splitlines() or [client.why()]
             raise PeerError(f"ucx_perftest failed: {said[-1]}")
         row = read_row(out)
         seconds = row["iterations"] * row["overall_lat"] / 1e6
@@ -83,16 +81,16 @@ class Ucx:
             yield
 
     @contextmanager
-    def _started(self, lab: Lab, count: int) -> Iterator[subprocess.Popen[str]]:
+    def _started(self, lab: Lab, count: int) -> Iterator[Child]:
         """The client, with `count` messages to send; the server is there as long."""
         program = [*_WITH_OWN_DEVICES, find_program("ucx_perftest", _WHO, "ucx-utils")]
         env = {**os.environ, "UCX_TLS": "tcp", "UCX_NET_DEVICES": "p0", "UCX_TCP_AF_PRIO": "inet6"}
-        with running(lab, RECEIVER, [*program, "-6", *_WAITING], env=env) as server:
-            wait_until_bound(server, "tcp6", _PORT, "ucx_perftest")
+        with start_on(lab, RECEIVER, "ucx_perftest", [*program, "-6", *_WAITING], env) as server:
+            wait_until_bound(server, "tcp6", _PORT)
             test = ["-t", "tag_lat" if self._latency else "tag_bw", "-s", str(self._size), "-n", str(count)]
             telling = ["-w", str(_WARM_UP), "-f", "-v"]
             command = [*program, lab.addresses(RECEIVER)[0], "-6", *test, *telling, *_WAITING]
-            with running(lab, SENDER, command, env=env) as client:
+            with start_on(lab, SENDER, "ucx_perftest", command, env) as client:
                 yield client
 
 

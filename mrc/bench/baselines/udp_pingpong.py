@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 
 from mrc.bench.compiler import check_compiler, compile_program
 from mrc.bench.figures import LatencyResult
-from mrc.bench.processes import first_line, running
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.lab.children import start_on
 
 _PROGRAM = "udp-pingpong.c"
 _WHO = "the baseline udp of --latency"
@@ -41,16 +40,13 @@ class UdpPingpong:
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
         address, program = lab.addresses(RECEIVER)[0], str(self._program)
-        with running(lab, RECEIVER, [program, "serve", address]) as server:
-            port = first_line(server, "udp-pingpong")
+        with start_on(lab, RECEIVER, "udp-pingpong", [program, "serve", address]) as server:
+            port = server.started()
             pinging = [program, "ping", address, port, str(self._size), str(self._seconds)]
-            with running(lab, SENDER, pinging) as client:
-                try:
-                    out, err = client.communicate(timeout=self._seconds + PATIENCE_S)
-                except subprocess.TimeoutExpired:
-                    raise PeerError("udp-pingpong did not end in time") from None
-        if client.returncode != 0 or not out:
-            raise PeerError(f"udp-pingpong failed: {err.strip() or 'not one datagram came back'}")
+            with start_on(lab, SENDER, "udp-pingpong", pinging) as client:
+                out = client.rest(self._seconds + PATIENCE_S)
+        if not out:
+            raise PeerError("udp-pingpong failed: not one datagram came back")
         return LatencyResult.of(self._size, [int(line) / 1e3 for line in out.split()]).to_json()
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,38 +12,23 @@ from dataclasses import asdict
 from typing import Any
 
 from mrc.bench.collectives.plan import Job
-from mrc.bench.processes import running
+from mrc.child import Child, listen, python
 from mrc.errors import PeerError
 from mrc.lab import Lab
-from mrc.untrusted import own_json
+from mrc.lab.children import start_on
 
 # For how long the other ranks may say what they know once one has failed.
 _LAST_WORDS_S = 6.0
 
 
 class _Rank:
-    """One process and the lines that it has printed."""
+    """One process and the documents that it has printed."""
 
-    def __init__(self, number: int, host: str, process: subprocess.Popen[str]) -> None:
+    def __init__(self, number: int, child: Child) -> None:
         self.number = number
-        self.host = host
-        self.process = process
+        self.child = child
         self.lines: list[dict[str, Any]] = []
-        self.ended = False
-        self._unread = b""
         self._end: str | None = None
-
-    @property
-    def descriptor(self) -> int:
-        assert self.process.stdout is not None
-        return self.process.stdout.fileno()
-
-    def read(self) -> None:
-        """Take what is there, past the stream's own buffer, which a selector knows nothing of."""
-        data = os.read(self.descriptor, 1 << 16)
-        self.ended = not data
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        self.lines += [own_json(line) for line in lines]
 
     @property
     def error(self) -> tuple[bool, str] | None:
@@ -54,23 +36,16 @@ class _Rank:
         for line in self.lines:
             if "error" in line:
                 return bool(line["lost"]), str(line["error"])
-        if not self.ended or self.lines:
+        if not self.child.silent or self.lines:
             return None
         if self._end is None:
-            self._end = self._how_it_ended()
+            self._end = self.child.why()
         return False, self._end
 
     @property
     def ended_well(self) -> bool:
         """Whether it has ended with status 0, and without a word of an error."""
-        return self.ended and not any("error" in line for line in self.lines) and self.process.wait() == 0
-
-    def _how_it_ended(self) -> str:
-        assert self.process.stderr is not None
-        code = self.process.wait()
-        said = self.process.stderr.read().strip().splitlines()
-        how = f"ended by signal {-code}" if code < 0 else f"exit status {code}"
-        return f"{how}: {said[-1].strip()}" if said else how
+        return self.child.status() == 0 and not any("error" in line for line in self.lines)
 
 
 class Ranks:
@@ -94,36 +69,30 @@ class Ranks:
 
     def end(self, timeout_s: float) -> None:
         """Wait until all processes have ended well. Raises PeerError otherwise."""
-        self._read_until(lambda rank: rank.ended, timeout_s)
+        self._read_until(lambda rank: rank.child.silent, timeout_s)
         for rank in self._ranks:
-            if not rank.ended:
-                raise PeerError(f"rank {rank.number} on {rank.host} did not end within {timeout_s:.0f} s")
-            if rank.process.wait() != 0:
+            if not rank.child.silent:
+                raise PeerError(f"{rank.child.name} did not end within {timeout_s:.0f} s")
+            if rank.child.status() != 0:
                 raise self._failure()
 
     def _failure(self) -> PeerError:
         """The error of the rank that began it: one that lost another one is a consequence."""
         errors = [(rank, error) for rank in self._ranks if (error := rank.error) is not None]
         rank, (_, text) = min(errors, key=lambda each: (each[0].ended_well, each[1][0]))
-        return PeerError(f"rank {rank.number} on {rank.host} failed: {text}")
+        return PeerError(f"{rank.child.name} failed: {text}")
 
     def _read_until(self, satisfied: Callable[[_Rank], bool], timeout_s: float, *, patient: bool = False) -> None:
         """Read until every rank is satisfied. Not `patient`: or one has failed."""
         deadline = time.monotonic() + timeout_s
-        with selectors.DefaultSelector() as selector:
+        while not all(satisfied(rank) for rank in self._ranks):
+            if not patient and any(rank.error is not None for rank in self._ranks if not satisfied(rank)):
+                return
+            going = [rank.child for rank in self._ranks if not rank.child.silent]
+            if not going or not listen(going, max(0.0, deadline - time.monotonic())):
+                return
             for rank in self._ranks:
-                if not rank.ended:
-                    selector.register(rank.descriptor, selectors.EVENT_READ, rank)
-            while not all(satisfied(rank) for rank in self._ranks):
-                if not patient and any(rank.error is not None for rank in self._ranks if not satisfied(rank)):
-                    return
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.get_map():
-                    return
-                for key, _ in selector.select(left):
-                    key.data.read()
-                    if key.data.ended:
-                        selector.unregister(key.fd)
+                rank.lines += rank.child.heard()
 
 
 @contextmanager
@@ -132,8 +101,7 @@ def started(lab: Lab, jobs: Sequence[Job], places: Sequence[str], environment: M
     with ExitStack() as stack:
         ranks = []
         for job, host in zip(jobs, places, strict=True):
-            argv = [sys.executable, "-m", "mrc.bench.collectives.rank", json.dumps(asdict(job))]
-            options: dict[str, Any] = {"env": {**os.environ, **environment}, "stdin": subprocess.PIPE}
-            process = stack.enter_context(running(lab, host, argv, **options))
-            ranks.append(_Rank(job.rank, host, process))
+            argv = python("mrc.bench.collectives.rank", json.dumps(asdict(job)))
+            child = start_on(lab, host, f"rank {job.rank} on {host}", argv, {**os.environ, **environment}, talks=True)
+            ranks.append(_Rank(job.rank, stack.enter_context(child)))
         yield Ranks(ranks)

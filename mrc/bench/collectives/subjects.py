@@ -12,10 +12,10 @@ from mrc.bench.collectives.plan import CollectivesPlan
 from mrc.bench.collectives.ranks import started
 from mrc.bench.collectives.transports import GLOO, MRC
 from mrc.bench.mptcp import MptcpSockets
-from mrc.bench.processes import START_TIMEOUT_S
 from mrc.bench.settings import Settings
 from mrc.bench.subject import RECEIVER, SENDER, Mrc, Subject
 from mrc.bench.torch_build import need_torch
+from mrc.child import START_TIMEOUT_S
 from mrc.errors import CallerError, PeerError
 from mrc.lab import Lab
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +14,9 @@ from mrc.cli.lab.options import name_option
 from mrc.cli.map.places import LabIsGone, socket_of
 
 if TYPE_CHECKING:
+    from mrc.child import Child
     from mrc.lab import Lab
 
-_GRACE_S = 5.0
 _LOOK_S = 0.2
 
 
@@ -69,12 +67,12 @@ def _run_all(name: str, rate: int, collector: Path | None) -> None:
 
     lab = Lab.open(name)
     options = ["--rate", str(rate), *(["--collector", str(collector.absolute())] if collector else [])]
-    started: dict[str, subprocess.Popen[bytes]] = {}
+    started: dict[str, Child] = {}
     try:
         for host in lab.topology.hosts:
             started[host] = _start(lab, host, options)
         is_over = LabIsGone(name)
-        while all(program.poll() is None for program in started.values()):
+        while not any(program.ended for program in started.values()):
             if is_over():
                 note(f"lab {name} is gone")
                 return
@@ -82,7 +80,7 @@ def _run_all(name: str, rate: int, collector: Path | None) -> None:
         if is_over.look():
             note(f"lab {name} is gone")
             return
-        ended = {host: program.returncode for host, program in started.items() if program.poll() is not None}
+        ended = {host: program.status() for host, program in started.items() if program.ended}
         raise SystemRefused(
             f"the agent of {', '.join(ended)} ended with status {next(iter(ended.values()))}; the others are ended too"
         )
@@ -94,19 +92,17 @@ def _run_all(name: str, rate: int, collector: Path | None) -> None:
         lab.close()
 
 
-def _start(lab: Lab, host: str, options: list[str]) -> subprocess.Popen[bytes]:
+def _start(lab: Lab, host: str, options: list[str]) -> Child:
+    from mrc.child import python
+    from mrc.lab.children import start_on
+
     # A session of their own, so that Ctrl-C comes to this process alone, which then ends them.
-    argv = [sys.executable, "-m", "mrc", "map", "agent", *options]
-    return lab.popen(host, argv, stdin=subprocess.DEVNULL, start_new_session=True)
+    argv = python("mrc", "map", "agent", *options)
+    return start_on(lab, host, f"the agent of {host}", argv, stdout=None, stderr=None, start_new_session=True)
 
 
-def _end(started: dict[str, subprocess.Popen[bytes]]) -> None:
+def _end(started: dict[str, Child]) -> None:
     for program in started.values():
-        program.terminate()
-    deadline = time.monotonic() + _GRACE_S
+        program.hang_up()
     for program in started.values():
-        try:
-            program.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            program.kill()
-            program.wait()
+        program.close()

@@ -10,7 +10,6 @@ nothing, for a rank may be stopped or cut off for long.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 import ssl
@@ -20,17 +19,13 @@ from mrc.collectives.control.listening import Contact
 from mrc.errors import PeerError
 from mrc.net.exchange.config import MAX_HELLO_BYTES, MAX_MESSAGE_BYTES
 from mrc.net.exchange.messages import LENGTH, NONCE_BYTES, Message, byte_member, decode, encode, member, proof
-from mrc.net.exchange.tls import Identity, client_context
+from mrc.net.exchange.tls import Identity, check_certificate, client_context
 
 PROTOCOL = "mrc-collectives"
 VERSION = 2
 SESSION_BYTES = 16
 SECRET_BYTES = 16
 _READ = 1 << 14
-
-
-class WrongProcess(PeerError):
-    """Another process than the one that was met listens there."""
 
 
 class Channel:
@@ -141,9 +136,8 @@ class Dialling(Channel):
         self._turn()
 
     def _on_shaken(self) -> None:
-        certificate = self._tls.getpeercert(binary_form=True)
-        if certificate is None or not hmac.compare_digest(hashlib.sha256(certificate).digest(), self._fingerprint):
-            raise WrongProcess("another process listens there")
+        # Another one: another process listens there than the one that was met.
+        check_certificate(self._tls, self._fingerprint)
 
     def _introduce(self, message: Message) -> None:
         if message["type"] == "welcome":

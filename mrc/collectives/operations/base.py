@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from mrc.collectives.arrays import Bytes, bytes_of
-from mrc.collectives.engine import Engine, stream_number
+from mrc.collectives.engine import Engine
 from mrc.collectives.errors import CallMismatch
-from mrc.collectives.messages import Signature
+from mrc.collectives.messages import Signature, Token, stream_number
 from mrc.collectives.reduction import Reduction
 from mrc.collectives.registrations import Memory
-from mrc.collectives.streams import ReceiveSegment, ReceiveStream, SendSegment, SendStream, Token
+from mrc.collectives.streams import ReceiveSegment, ReceiveStream, SendSegment, SendStream
 from mrc.collectives.work import Work
 
 
@@ -120,14 +120,14 @@ class Operation:
         for rank, link in list(self.engine.links.items()):
             called = link.calls.pop(self.sequence, None)
             if called is not None:
-                self.engine.check(link, called, self.token)
+                self.token.check(rank, called)
             if rank not in incoming and self.sequence in link.early:
                 header, _ = link.early[self.sequence][0]
-                self.engine.check(link, header, self.token)
-                self.engine.too_much(link, self.token)
+                self.token.check(rank, header)
+                raise self.token.too_much(rank)
             stray = link.grants.get(self._stream)
             if stray is not None and rank not in outgoing:
-                self.engine.check(link, stray, self.token)
+                self.token.check(rank, stray)
                 raise CallMismatch(f"rank {rank} waits for more than {self.signature} sends", rank)
         for stream in incoming.values():
             self._start_incoming(stream)
@@ -143,7 +143,7 @@ class Operation:
                     stream.link.send_call(self.token)
         for stream in incoming.values():
             for header, slot in stream.link.early.pop(self.sequence, ()):
-                self.engine.check(stream.link, header, self.token)
+                self.token.check(stream.link.rank, header)
                 stream.on_landed(slot)
         self.under_way()
         self._ended()
@@ -163,7 +163,7 @@ class Operation:
         link.outgoing[self._stream] = out
         header = link.grants.pop(self._stream, None)
         if header is not None:
-            self.engine.granted(out, header)
+            self.engine.calls.granted(out, header)
         out.pump()
 
     def _ended(self) -> None:

@@ -20,9 +20,9 @@ from mrc.collectives.arrays import bytes_of
 from mrc.collectives.engine import Engine
 from mrc.collectives.errors import RankLost
 from mrc.collectives.link import POINT_STREAMS, Link
-from mrc.collectives.messages import POINT_STREAM, STREAM_MASK, Call, Header, Signature
+from mrc.collectives.messages import POINT_STREAM, STREAM_MASK, Call, Header, Signature, Token
 from mrc.collectives.registrations import Memory
-from mrc.collectives.streams import ReceiveSegment, ReceiveStream, SendSegment, SendStream, Token
+from mrc.collectives.streams import ReceiveSegment, ReceiveStream, SendSegment, SendStream
 from mrc.collectives.work import Work
 
 MOST_TAGS = 1 << 32
@@ -60,7 +60,7 @@ class Send(_Point):
     def start(self, header: Header, ended: Callable[[], None]) -> None:
         out = SendStream(self.link, self.token, header.stream, eager=False, finished=ended)
         out.add(SendSegment(self.memory, 0, self.array.nbytes, 0))
-        self.engine.granted(out, header)
+        self.engine.calls.granted(out, header)
         self.stream = header.stream
         self.link.outgoing[header.stream] = out
         out.pump()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc.drill.job_record import JobRecord, RankRecord
-from mrc.drill.remote import Program
+from mrc.drill.remote import program
 from mrc.drill.stage import Stage
 from mrc.drill.training.plan import PERCEPTRON, RankPlan
 from mrc.errors import PeerError
@@ -45,23 +44,15 @@ class Crew:
         hosts = stage.lab.topology.hosts
         env = {**os.environ, **_ONE_THREAD, **(environment or {})}
         self._programs = [
-            Program(
-                stage.lab,
-                host,
-                "mrc.drill.training.rank",
-                [transport, model],
-                directory / f"{transport}-{host}.err",
-                environment=env,
-            )
-            for host in hosts
+            program(stage.lab, host, "mrc.drill.training.rank", transport, model, environment=env) for host in hosts
         ]
-        for program in self._programs:
-            stage.employ(program)
+        for each in self._programs:
+            stage.employ(each)
 
     def wait_ready(self) -> None:
         """Until all have imported what they need. Raises PeerError."""
-        for program in self._programs:
-            program.line(_READY_TIMEOUT_S)
+        for each in self._programs:
+            each.line(_READY_TIMEOUT_S)
 
     def begin(self, plan: RankPlan) -> int:
         """Start a job; the plan's rank, store, address and model are set here. Returns when its first step began,
@@ -69,14 +60,14 @@ class Crew:
         self._jobs += 1
         store = self._directory / f"{self.transport}-{self._jobs}"
         store.mkdir(mode=0o700)
-        for rank, (host, program) in enumerate(zip(self._stage.lab.topology.hosts, self._programs, strict=True)):
+        for rank, (host, each) in enumerate(zip(self._stage.lab.topology.hosts, self._programs, strict=True)):
             address = self._stage.lab.addresses(host)[0]
             own = replace(
                 plan, transport=self.transport, rank=rank, store=str(store), address=address, model=self._model
             )
-            program.send(json.dumps(own.to_json()))
+            each.say(own.to_json())
         self._answers = [None] * len(self._programs)
-        began = [own_json(program.line(_JOIN_TIMEOUT_S)) for program in self._programs]
+        began = [each.hear(_JOIN_TIMEOUT_S) for each in self._programs]
         for answer in began:
             if "error" in answer:
                 raise PeerError(f"the ranks over {self.transport} did not find each other: {answer['error']}")
@@ -92,8 +83,8 @@ class Crew:
         return True
 
     def _done(self) -> bool:
-        for rank, program in enumerate(self._programs):
-            if self._answers[rank] is None and (line := program.next_line(0.0)) is not None:
+        for rank, each in enumerate(self._programs):
+            if self._answers[rank] is None and (line := each.next_line(0.0)) is not None:
                 self._answers[rank] = own_json(line)
         return None not in self._answers
 

@@ -22,6 +22,12 @@ _OF_A_USER = re.compile(r"/run/user/([0-9]{1,10})/mrc|/tmp/mrc-control-([0-9]{1,
 _UCRED = struct.Struct("i2I")
 
 
+def other_end(sock: socket.socket) -> tuple[int, int]:
+    """(process, user) at the other end of a local socket, as the kernel knows them."""
+    pid, uid, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return pid, uid
+
+
 def own_directories() -> list[Path]:
     """Where this process may put its socket, the best first."""
     named = os.environ.get(DIRECTORY_VARIABLE)
@@ -114,7 +120,7 @@ class SocketDirectory:
             raise OSError(errno.ENOTSOCK, f"no socket of user {self._owner}'s, whose the directory is")
         sock.connect(f"/proc/self/fd/{self._fd}/{name}")
         # A link may have come in its place meanwhile: nothing is said to who listens at its end.
-        _, uid, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        _, uid = other_end(sock)
         if uid != self._owner:
             raise PermissionError(errno.EPERM, f"user {uid} listens there, the directory is user {self._owner}'s")
 

@@ -11,20 +11,18 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrc.errors import SystemRefused
-from mrc.net.control.places import SUFFIX, SocketDirectory, prepared_directory
+from mrc.net.control.places import SUFFIX, SocketDirectory, other_end, prepared_directory
 
 if TYPE_CHECKING:
     from mrc.control.service import Service
     from mrc.net.control.connection import Connection
 
 MAX_CLIENTS = 16
-_UCRED = struct.Struct("i2I")
 # How often a loop that never sleeps looks here, besides when it sees that a source is readable: with nobody connected,
 # and with somebody.
 IDLE_INTERVAL_NS, BUSY_INTERVAL_NS = 1_000_000_000, 1_000_000
@@ -89,7 +87,7 @@ class ControlServer:
         from mrc.net.control.connection import Connection, refuse
 
         connection.setblocking(False)
-        _, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        _, uid = other_end(connection)
         refusal = None
         if uid not in (0, os.geteuid()):
             refusal = ControlError(errno.EPERM, f"this endpoint is root's and user {os.geteuid()}'s to control")

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 
+from mrc.child import Child, python
+from mrc.errors import PeerError
 from mrc.records import record
 from mrc.sim.sweep.directory import Task
 from mrc.sim.sweep.worker import read_result
@@ -56,7 +55,7 @@ class _Worker:
     def __init__(self, waiting: queue.SimpleQueue[Task], done: queue.SimpleQueue[Finished | BaseException]) -> None:
         self._waiting = waiting
         self._done = done
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._ending = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -68,8 +67,8 @@ class _Worker:
     def end(self) -> None:
         with self._lock:
             self._ending = True
-            if self._process is not None:
-                self._process.kill()
+            if self._child is not None:
+                self._child.process.kill()
         if self._thread is not None:
             self._thread.join()
 
@@ -95,28 +94,25 @@ class _Worker:
         return Finished(task, {}, f"its process ended {ATTEMPTS} times before it was done", died=ATTEMPTS)
 
     def _tried(self, task: Task) -> tuple[dict[str, bytes], str] | None:
-        process = self._started()
-        if process is None or process.stdin is None or process.stdout is None:
+        child = self._started()
+        if child is None:
             return None
         try:
-            process.stdin.write(json.dumps(task.cell.file.to_json()).encode() + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:
+            child.say(task.cell.file.to_json())
+            return read_result(child)
+        except PeerError:
             return None
-        return read_result(process.stdout)
 
-    def _started(self) -> subprocess.Popen[bytes] | None:
+    def _started(self) -> Child | None:
         with self._lock:
-            if self._process is None and not self._ending:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "mrc.sim.sweep.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-                )
-            return self._process
+            if self._child is None and not self._ending:
+                # What it says on stderr is for who runs the sweep.
+                self._child = Child("a worker", python("mrc.sim.sweep.worker"), talks=True, stderr=None)
+            return self._child
 
     def _stop(self) -> None:
         with self._lock:
-            process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            with process:
-                pass
+            child, self._child = self._child, None
+        if child is not None:
+            child.process.kill()
+            child.close()

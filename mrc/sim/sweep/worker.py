@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sys
 from typing import IO, Any
 
+from mrc.child import Child
 from mrc.errors import MrcError
 from mrc.sim.cluster import Progress
 from mrc.sim.experiment import ExperimentFile
@@ -43,23 +43,13 @@ def write_result(stream: IO[bytes], files: dict[str, bytes], problem: str) -> No
     stream.flush()
 
 
-def read_result(stream: IO[bytes]) -> tuple[dict[str, bytes], str] | None:
-    """None: the worker has gone before it had written all."""
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        return None
-    header = own_json(line)
-    files = {}
-    for name, size in header["files"].items():
-        files[name] = stream.read(size)
-        if len(files[name]) < size:
-            return None
-    return files, header["problem"]
+def read_result(worker: Child) -> tuple[dict[str, bytes], str]:
+    """What `write_result` has written. Raises PeerError where the worker has gone before it had written all."""
+    header = worker.hear(None)
+    return {name: worker.exactly(size) for name, size in header["files"].items()}, header["problem"]
 
 
 def main() -> None:
-    # Ctrl-C goes to all processes of a terminal; the sweep ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What a function of the user's prints must not end up among the results.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that are started: what they print, what they are told, how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from mrc.child import Child, listen
+from mrc.errors import PeerError
+
+PATIENCE_S = 30.0
+ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+
+
+def python(program: str, *, talks: bool = False) -> Child:
+    return Child("it", [sys.executable, "-c", program], talks=talks)
+
+
+def test_a_talk_in_lines() -> None:
+    with python(ECHO, talks=True) as child:
+        for number in range(3):
+            child.say({"number": number})
+            assert child.hear(PATIENCE_S) == {"number": number}
+        assert child.next_line(0.0) is None
+        with pytest.raises(PeerError, match="it said nothing for 0 s"):
+            child.line(0.1)
+        child.hang_up()
+        assert child.rest(PATIENCE_S) == ""
+    assert child.status() == 0
+
+
+def test_lines_that_come_together_are_read_one_by_one() -> None:
+    with python("print('{}\\n[1]\\n[2]\\n[3]'); print('rest', end='')") as child:
+        assert child.hear(PATIENCE_S) == {}
+        assert child.rest(PATIENCE_S) == "[1]\n[2]\n[3]\nrest"
+
+
+def test_bytes_behind_a_line() -> None:
+    size = 3 << 20  # more than a pipe takes
+    with python(f"import sys; sys.stdout.buffer.write(b'1\\n' + b'x' * {size} + b'2\\n')") as child:
+        assert child.hear(None) == 1
+        assert child.exactly(size) == b"x" * size
+        assert child.hear(None) == 2
+        with pytest.raises(PeerError, match="it ended: exit status 0"):
+            child.exactly(1)
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("import sys; sys.exit('no room')", "no room"),
+        ("import sys; print('a note', file=sys.stderr); sys.exit('no room')", "no room"),
+        ("import sys; sys.exit(3)", "exit status 3"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
+    ],
+)
+def test_why_it_ended(program: str, why: str) -> None:
+    with python(program) as child, pytest.raises(PeerError, match=f"^it ended: {why}$"):
+        child.line(PATIENCE_S)
+    with python(program) as child, pytest.raises(PeerError, match=f"^it failed: {why}$"):
+        child.rest(PATIENCE_S)
+    with python(program) as child, pytest.raises(PeerError, match=f"^it did not start: {why}$"):
+        child.started()
+    with python(program) as child, pytest.raises(PeerError, match=f"^it failed: {why}$"):
+        child.outcome(PATIENCE_S)
+    # What was said is known afterwards, too.
+    assert child.why() == why
+
+
+def test_telling_one_that_has_ended() -> None:
+    with python("import sys; sys.exit('no room')", talks=True) as child:
+        child.rest(PATIENCE_S, None)
+        with pytest.raises(PeerError, match="it ended: no room"):
+            child.say({})
+
+
+def test_the_sign_of_a_start() -> None:
+    with python("print('\\nhello\\nport 7', flush=True); input()", talks=True) as child:
+        assert child.started("port") == "port 7"
+    with python("import time; print('hello', flush=True); time.sleep(60)") as child:
+        with pytest.raises(PeerError, match="it did not start: it said nothing"):
+            child.started("port", 0.5)
+        assert child.ended
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("print('[]')", "it failed: exit status 0"),
+        ("print('{')", "it failed: exit status 0"),
+        ("import sys; print('{}'); sys.exit(2)", "it failed: exit status 2"),
+        ('import sys; print(\'{"error": "no room"}\'); sys.exit(1)', "it failed: no room"),
+        ("import time; time.sleep(60)", "it did not end within 1 s"),
+    ],
+)
+def test_an_outcome_that_is_none(program: str, text: str) -> None:
+    with python(program) as child, pytest.raises(PeerError, match=f"^{text}$"):
+        child.outcome(1.0)
+
+
+def test_an_outcome() -> None:
+    with python("import sys; print('{\"size\": 1}'); sys.exit(143)") as child:
+        assert child.outcome(PATIENCE_S, 143) == {"size": 1}
+
+
+def test_who_talks_has_a_session_of_its_own_and_others_have_ours() -> None:
+    asks = "import os; print(os.getsid(0), flush=True); input()"
+    with python(asks, talks=True) as child:
+        assert child.hear(PATIENCE_S) == child.process.pid
+    with python("import os; print(os.getsid(0))") as child:
+        assert child.hear(PATIENCE_S) == os.getsid(0)
+
+
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); signal.pause()"
+
+
+def test_one_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mrc.child._LET_GO_S", 0.1)
+    monkeypatch.setattr("mrc.child._END_S", 0.1)
+    for talks in (False, True):
+        with python(STUBBORN, talks=talks) as child:
+            child.line(PATIENCE_S)
+        assert child.status() == -signal.SIGKILL
+
+
+def test_sigterm_comes_once() -> None:
+    """A second one would interrupt what the first one has begun."""
+    program = "import signal, time\ndef count(*_):\n    print('term', flush=True); time.sleep(0.5); raise SystemExit\n"
+    program += "signal.signal(signal.SIGTERM, count); print(1, flush=True); time.sleep(60)"
+    with python(program) as child:
+        child.line(PATIENCE_S)
+        child.hang_up()
+        child.hang_up()
+        assert child.rest(PATIENCE_S) == "term\n"
+
+
+def test_a_thread_that_waits_for_one_that_is_killed() -> None:
+    with python("import time; time.sleep(60)") as child:
+        killer = threading.Timer(0.2, child.process.kill)
+        killer.start()
+        with pytest.raises(PeerError, match="it ended: killed by signal 9"):
+            child.line(None)
+        killer.join()
+
+
+def test_several_are_listened_to() -> None:
+    with python(ECHO, talks=True) as one, python(ECHO, talks=True) as other:
+        assert not listen([one, other], 0.1)
+        other.say({"number": 1})
+        assert listen([one, other], PATIENCE_S)
+        assert (one.heard(), other.heard()) == ([], [{"number": 1}])
+        other.hang_up()
+        while not other.silent:
+            assert listen([one, other], PATIENCE_S)
+        assert not one.ended
+
+
+def test_one_that_cannot_be_started_leaves_nothing_open() -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        Child("it", ["/nowhere/at/all"])
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_it_ends_with_this_process() -> None:
+    """However that ends: killed, it closes nothing itself."""
+    parent = (
+        "import sys, time; from mrc.child import Child\n"
+        f"child = Child('it', [sys.executable, '-c', {ECHO!r}], talks=True)\n"
+        "print(child.process.pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.kill()
+    deadline = time.monotonic() + PATIENCE_S
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not os.path.exists(f"/proc/{pid}")
