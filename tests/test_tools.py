@@ -70,3 +70,19 @@ def test_the_benchmarks_import_what_there_is() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_differential_names_the_first_packet_that_differs_and_the_counters_that_both_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    monkeypatch.setenv("MRC_TOOLSTARTED_AGAIN", "1")
+    difference = runpy.run_path(str(TOOLS / "differential"))["difference"]
+    one = [3, 2, 50, ["W1/0", "W2/1"], [{"acks_sent": 1, "acks_received": 4}]]
+    assert difference(one, one) is None
+    assert difference(one, [3, 2, 50, one[3], [{"acks_sent": 1, "acks_received": 4, "new": 9}]]) is None
+    counted = [3, 2, 50, one[3], [{"acks_sent": 2, "acks_received": 4}]]
+    assert difference(one, counted) == {"round": 3, "packet": None, "counters": ["acks_sent"]}
+    packet = {"number": 2, "sent": ("none", "SACK2/1")}
+    longer = [3, 3, 50, [*one[3], "SACK2/1"], one[4]]
+    assert difference(one, longer) == {"round": 3, "packet": packet, "counters": []}

@@ -28,9 +28,8 @@ class PartBuffers:
         if length == PART_BYTES:
             with contextlib.suppress(IndexError):
                 return self._kept.pop()
+        # Of small pages: virtual machines give free large ones back to their host, and wait for it when they take one.
         made = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with contextlib.suppress(OSError):  # a kernel without large pages
-            made.madvise(mmap.MADV_HUGEPAGE)
         # As registering memory with a NIC does: no packet waits for a page fault.
         page_in(made)
         return made
