@@ -60,6 +60,17 @@ def test_a_receiver_that_is_away_for_ten_seconds_loses_no_qp() -> None:
     check_all_arrived(each)
 
 
+def test_one_quick_answer_does_not_make_a_busy_peer_look_congested() -> None:
+    """A receiver answers the first packets at once, and from then on reads what has arrived each millisecond. 8,192
+    packets in 15 ms are some 600 in each: a window that is held against the first answers does not become so large."""
+    fabric = _starved("h1", 0)
+    each = _one_write(fabric, 32 * MIB)
+    fabric.run(200_000)
+    fabric.hosts["h1"]._coalesce_ns = 1 * MILLISECOND
+    assert run(fabric, [each], 15 * MILLISECOND)
+    check_all_arrived(each)
+
+
 def _most_on_the_way(most_packets: int | None) -> int:
     """Packets that eight senders with wide windows have outstanding towards h8, once it has answered them."""
     fabric = _starved("h8", 2 * MILLISECOND, Clos(2, 2, 4, hosts_per_leaf=8), most_packets)

@@ -117,7 +117,7 @@ class NsccConfig(ControllerConfig):
     )
     least_base_rtt: int | None = setting(
         None,
-        "a max_cwnd that is derived takes base_rtt for at least this: processes wake no sooner. None: any",
+        "what is derived takes base_rtt for at least this, all but `zero_delay`: processes wake no sooner. None: any",
         unit="ns",
         low=1,
         high=_MOST,
@@ -172,9 +172,8 @@ class NsccConfig(ControllerConfig):
         elif base_rtt is None:
             most = self.unmeasured_cwnd_packets * sizes.mtu
         else:
-            rtt = max(base_rtt, self.least_base_rtt or 0)
             rate = self.line_rate_bps if line_rate_bps is None else line_rate_bps
-            most = 3 * rate * rtt // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
+            most = 3 * rate * self._counted(base_rtt) // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
         return max(most, self.max_cwnd_least_packets * sizes.mtu)
 
     def initial_cwnd_for(self, sizes: PacketSizes) -> int:
@@ -187,6 +186,7 @@ class NsccConfig(ControllerConfig):
     def parameters_for(self, sizes: PacketSizes, base_rtt: int, line_rate_bps: int | None = None) -> NsccParameters:
         """What is configured, completed by what follows from line rate (None: as configured) and base RTT."""
         rate = self.line_rate_bps if line_rate_bps is None else line_rate_bps
+        base_rtt = self._counted(base_rtt)
         a = rate * base_rtt / (BITS * self.ticks_per_second) / REFERENCE_BDP_BYTES
         target = self.target_delay
         if target is None:
@@ -205,6 +205,10 @@ class NsccConfig(ControllerConfig):
             adjust_bytes=8 * sizes.mtu if self.adjust_bytes_threshold is None else self.adjust_bytes_threshold,
             adjust_period=base_rtt if self.adjust_period_threshold is None else self.adjust_period_threshold,
         )
+
+    def _counted(self, base_rtt: int) -> int:
+        """The base RTT that all of these are derived from."""
+        return max(base_rtt, self.least_base_rtt or 0)
 
     def zero_delay_at(self, base_rtt: int) -> int:
         """Delays below this count as none."""

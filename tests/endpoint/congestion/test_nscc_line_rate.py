@@ -154,3 +154,13 @@ def test_a_short_round_trip_counts_as_three_milliseconds_and_the_gap_of_sacks_co
     config = dataclasses.replace(USER_SPACE_NSCC, line_rate_bps=100_000_000, measure_line_rate=False)
     assert config.max_cwnd_for(SIZES, 100_000) == 56_250 + 16_384
     assert config.max_cwnd_for(SIZES, 4 * MILLISECOND) == 75_000 + 16_384
+
+
+def test_all_that_is_derived_counts_a_short_round_trip_as_three_milliseconds() -> None:
+    """What is configured stays, and a longer round trip counts as it is."""
+    config = dataclasses.replace(USER_SPACE_NSCC, measure_line_rate=False)
+    assert config.parameters_for(SIZES, 100_000) == config.parameters_for(SIZES, 3 * MILLISECOND)
+    assert config.parameters_for(SIZES, 100_000).target == 3 * MILLISECOND
+    assert config.parameters_for(SIZES, 4 * MILLISECOND).target == 4 * MILLISECOND
+    assert dataclasses.replace(config, target_delay=50_000).parameters_for(SIZES, 100_000).target == 50_000
+    assert NsccConfig().parameters_for(SIZES, 100_000).target == 100_000
