@@ -29,7 +29,7 @@ def python(module: str, *arguments: str) -> list[str]:
 
 
 class Child:
-    """What a program prints, what it is told, how it ended. A context manager: it is over when the block is.
+    """A started program: what it prints and is told, and how it ended. A context manager, at whose end it has ended.
 
     Errors call it `name`. `options` are those of subprocess.Popen, which `start` may stand in for.
 
@@ -96,7 +96,7 @@ class Child:
         status = self.status()
         said = self.errors.splitlines()
         if status is None:
-            return "it prints no more, and goes on"
+            return "it still runs, and says nothing"
         if status < 0:
             return f"killed by signal {-status}"
         return said[-1] if said else f"exit status {status}"
@@ -199,7 +199,7 @@ class Child:
         del self._unread[:count]
         return taken
 
-    # ------------------------------------------------------------------ what it is told
+    # ------------------------------------------------------------------ talking to it and ending it
 
     def say(self, document: Any) -> None:
         """A line of JSON to it. Raises PeerError when it has ended."""

@@ -241,9 +241,11 @@ def _write_report(
 def _print(
     name: str, analysis: Analysis, found: list[Finding], reported: list[Trace], events: FabricEvents | None
 ) -> None:
+    from mrc.capture.analysis.finding import LOOKED_FOR
+
     console = make_console()
     _print_summary(console, name, analysis)
-    print_findings(console, found, analysis.digits)
+    print_findings(console, found, LOOKED_FOR, analysis.digits)
     if events is not None:
         from mrc.cli.analyze_events import print_fabric_events
 

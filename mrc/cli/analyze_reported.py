@@ -83,6 +83,7 @@ def print_traces(
     console: Console, traces: list[Trace], found: list[Finding], events: FabricEvents | None = None
 ) -> None:
     from mrc.capture.analysis.reported_document import reported_document
+    from mrc.capture.analysis.trace_findings import LOOKED_FOR_IN_TRACES
 
     documents = [reported_document(each) for each in traces]
     for each in documents:
@@ -91,7 +92,7 @@ def print_traces(
             f"{each['file']}: {each['events']:,} events in {seconds_text(each['duration_ns'])} s, {each['title']}{end}"
         )
         console.print(text, soft_wrap=True, markup=False)
-    print_findings(console, found)
+    print_findings(console, found, LOOKED_FOR_IN_TRACES)
     if events is not None:
         from mrc.cli.analyze_events import print_fabric_events
 

@@ -20,13 +20,12 @@ _FINDINGS_SHOWN = 40
 _ACCUSING = ("lossy-path", "lossy-plane", "lossy-switch")
 
 
-def print_findings(console: Console, found: list[Finding], digits: int = 9) -> None:
+def print_findings(console: Console, found: list[Finding], looked_for: str, digits: int = 9) -> None:
+    """`looked_for`: what it means that there are none."""
     console.print()
     if not found:
-        from mrc.capture.analysis.finding import LOOKED_FOR
-
         console.print("findings: none")
-        console.print(LOOKED_FOR, style="dim", soft_wrap=True)
+        console.print(looked_for, style="dim", soft_wrap=True)
     for each in found[:_FINDINGS_SHOWN]:
         where = f" (packet {each.packet}" if each.packet else ""
         where += f" at {seconds_text(each.time_ns, digits)} s" if where and each.time_ns is not None else ""

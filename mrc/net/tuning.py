@@ -34,9 +34,9 @@ def transfer_config(*, path_mtu: int) -> QpConfig:
     A local ACK timeout of 134 ms; after 7 linear and 6 doubled retries a QP gives up, about 18 s after the last sign:
     a peer that serves many may wait that long for a processor, and one that ended closes the exchange at once. A
     PSN that is trimmed has 31: of an incast a third is trimmed, and one packet in 30,000 eleven times in a row.
-    A window of 2,048 PSNs, several round trips of full batches: what is lost, and lost again when sent again, does not
-    shut it. While a window is shut single packets are on their way, whose round trip is a fraction of the others', and
-    the congestion window follows the shortest.
+    A window of 2,048 PSNs, several round trips of full batches: a packet whose retransmission is lost too does not shut
+    it. While a window is shut single packets are on their way, whose round trip is a fraction of the others':
+    `least_base_rtt` keeps the congestion window from following that.
     Path timers of at least 20 ms: what a machine with other work to do keeps waiting for some milliseconds is not lost;
     holes tell of real losses sooner, and a lost tail has its probe, after 2 ms at least. A SACK per 16 KiB, so
     that what one lets go is a short burst. A transport ACK waits up to 4 ms for a

@@ -294,6 +294,15 @@ def test_a_trace_alone(files: tuple[Path, Path, Path]) -> None:
     assert "0.000415000  0x01000000  ASSUMED_BAD  GOOD         SPURIOUS" in text
 
 
+def test_a_trace_without_findings_claims_nothing_of_packets(tmp_path: Path) -> None:
+    trace = CraftedTrace()
+    trace.started([A, B])
+    (tmp_path / "quiet.trace").write_bytes(trace.bytes())
+    text = invoke(tmp_path / "quiet.trace").stdout
+    assert "findings: none\nLooked for what the traces report: " in text
+    assert "clocks that step" not in text
+
+
 def test_what_is_no_trace_is_said_in_one_line(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     pcap, sender, _ = files
     for content in (b"", b"junk", pcap.read_bytes(), b"\x1e{}\n", sender.read_bytes()[40:]):

@@ -53,7 +53,7 @@ struct cq {
 	struct ibv_cq ibv;
 	word *words, *entries;
 	pthread_spinlock_t lock;
-	unsigned empty; /* polls in a row that found nothing */
+	unsigned empty; /* polls that found nothing */
 	unsigned posts; /* in a row, since the program looked here last */
 	int armed; /* an event was asked for and not delivered */
 	unsigned events; /* that were missed while it was armed again */

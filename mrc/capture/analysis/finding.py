@@ -12,7 +12,7 @@ from mrc.report.units import percent_text, plural
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
-# "None" means that these were looked for. What a capture at this place cannot show is told beside its direction.
+# What a capture without findings was searched for. Its tables say what cannot be known at its place.
 LOOKED_FOR = (
     "Looked for: QPs that ended in an error, losses and where they lie, dead, lossy, slow and corrupting paths, planes "
     "and switches, retransmissions in vain, stalls, marks and trims, ports that are down, unequal planes, probes "

@@ -19,6 +19,13 @@ from mrc.capture.analysis.path_findings import stands_out
 from mrc.capture.analysis.reported import ASSUMED_BAD, ReportedPath, ReportedQp, Trace
 from mrc.report.units import duration_text, percent_text, plural
 
+# Where there is no capture beside them.
+LOOKED_FOR_IN_TRACES = (
+    "Looked for what the traces report: QPs that ended in an error, local ACK timeouts, ports that are down, lossy "
+    "paths, paths out of use, spurious retransmissions, duplicates, traces that are cut. docs/analyze.md has every "
+    "kind."
+)
+
 
 def trace_findings(traces: list[Trace], comparisons: list[Comparison] | None) -> list[Finding]:
     """By severity, then weight. `comparisons` are None without a capture: then what is reported stands for itself."""
