@@ -15,6 +15,7 @@ from io import FileIO
 from typing import Any
 
 from mrc.errors import PeerError
+from mrc.threads import in_thread
 from mrc.untrusted import own_json
 
 START_TIMEOUT_S = 30.0
@@ -62,10 +63,19 @@ class Child:
             "stderr": self._errors,
             "start_new_session": talks,
         }
-        try:
+        self.process: subprocess.Popen[bytes]
+
+        def begin() -> None:
             self.process = start(argv, **(streams | options))
+
+        # An interrupt in the midst of it would leave a program that nobody ends.
+        try:
+            in_thread(begin)
         except BaseException:
-            self._errors.close()
+            if hasattr(self, "process"):
+                self.close()
+            else:
+                self._errors.close()
             raise
 
     # ------------------------------------------------------------------ whether it is there

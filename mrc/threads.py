@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Threads that are started, or refused with a reason, and none of which ends unnoticed."""
+"""Threads that are started, or refused with a reason, and none of which ends unnoticed or is left at work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from mrc.errors import SystemRefused
 
 # How long a command may take to close what it has open, s. After that SIGALRM ends it.
 _CLOSING_S = 30
+
+T = TypeVar("T")
 
 
 def start_thread(target: Callable[..., object], *args: object, name: str) -> threading.Thread:
@@ -27,6 +30,40 @@ def start_thread(target: Callable[..., object], *args: object, name: str) -> thr
             "the system allows this process no further thread: raise the limit (`ulimit -u`, the cgroup's pids.max)",
         ) from None
     return thread
+
+
+def in_thread(function: Callable[[], T]) -> T:
+    """What `function` returns, or raises, when a thread of its own runs it.
+
+    That thread has ended when this returns or raises: what a signal handler raises meanwhile, as Ctrl-C does, comes
+    after that, or before `function` has begun. A handler runs in the main thread, so none ends `function` halfway.
+    Raises SystemRefused as `start_thread` does.
+    """
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+    ended = threading.Event()
+    # Of who comes first: the thread, or an interrupt, after which the thread runs nothing.
+    claim = threading.Lock()
+
+    def body() -> None:
+        if not claim.acquire(blocking=False):
+            return
+        try:
+            outcome.append(function())
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            ended.set()
+
+    try:
+        start_thread(body, name="mrc one call").join()
+    except BaseException:
+        if not claim.acquire(blocking=False):
+            ended.wait()
+        raise
+    if failure:
+        raise failure.pop()
+    return outcome[0]
 
 
 class _Failure:

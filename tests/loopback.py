@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 from patience import until_in_use
 
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.lab.namespace import in_namespace, unshare_network
+from mrc.threads import in_thread
 
 Inside = Callable[[Callable[[], None]], None]
 skipped_without_root = pytest.mark.skipif(

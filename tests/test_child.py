@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -184,3 +185,26 @@ def test_it_ends_with_this_process() -> None:
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{pid}")
+
+
+@pytest.mark.parametrize("talks", [False, True])
+def test_an_interrupted_start_leaves_nothing_at_work(talks: bool) -> None:
+    """However long the start goes on after the interrupt: what it has started is ended before that is raised."""
+    begun: list[subprocess.Popen[bytes]] = []
+    before = os.listdir("/proc/self/fd")
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGINT)
+        # The interrupt is raised in the main thread as soon as that looks, long before this returns.
+        time.sleep(0.3)
+        begun.append(process)
+        return process
+
+    with pytest.raises(KeyboardInterrupt):
+        Child("it", [sys.executable, "-c", "import time; time.sleep(60)"], start, talks=talks)
+    (process,) = begun
+    assert process.returncode is not None
+    begun.clear()
+    del process
+    assert os.listdir("/proc/self/fd") == before

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, BinaryIO
 
 from mrc.bench.subject import RECEIVER, Streaming
 from mrc.child import START_TIMEOUT_S
@@ -52,18 +52,18 @@ class Cut:
     def run(self, lab: Lab) -> Mapping[str, Any]:
         cable = lab.links_of(RECEIVER)[0].name
         lab.prepare(cable)
-        with self._subject.stream(lab):
+        with self._subject.stream(lab), lab.inside(RECEIVER, _table) as table:
             try:
-                stall = lab.inside(RECEIVER, lambda: _watch(lambda: lab.cut(cable), self.name))
+                stall = _watch(table, lambda: lab.cut(cable), self.name)
             finally:
                 lab.heal(cable)
         return {"stall_ms": stall.seconds * 1e3, "resumed": stall.resumed, "watched_ms": WATCHED_S * 1e3}
 
 
-def _watch(cut: Callable[[], object], who: str) -> Stall:
-    """In the receiver's namespace: wait until data flows, cut, and look on."""
-    began_bytes, deadline = _arrived(), time.monotonic() + START_TIMEOUT_S
-    while _arrived() - began_bytes < _STARTED_BYTES:
+def _watch(table: BinaryIO, cut: Callable[[], object], who: str) -> Stall:
+    """Wait until data flows, cut, and look on."""
+    began_bytes, deadline = _arrived(table), time.monotonic() + START_TIMEOUT_S
+    while _arrived(table) - began_bytes < _STARTED_BYTES:
         if time.monotonic() > deadline:
             raise PeerError(f"{who} was to be cut in the middle of a transfer, but sent nothing")
         time.sleep(_LOOK_EVERY_S)
@@ -72,7 +72,7 @@ def _watch(cut: Callable[[], object], who: str) -> Stall:
     cut()
     began = time.monotonic()
     while (now := time.monotonic()) - began < WATCHED_S:
-        looks.append((now, _arrived()))
+        looks.append((now, _arrived(table)))
         time.sleep(_LOOK_EVERY_S)
     return longest_stall(looks)
 
@@ -94,10 +94,16 @@ def longest_stall(looks: Sequence[tuple[float, int]]) -> Stall:
 
 def received_bytes(lab: Lab) -> int:
     """All that has arrived at the receiving host's interfaces, headers and all."""
-    return lab.inside(RECEIVER, _arrived)
+    with lab.inside(RECEIVER, _table) as table:
+        return _arrived(table)
 
 
-def _arrived() -> int:
-    """In this thread's namespace, over all interfaces."""
-    with open("/proc/thread-self/net/dev") as table:
-        return sum(int(line.partition(":")[2].split()[0]) for line in table if ":" in line)
+def _table() -> BinaryIO:
+    """Of the interfaces of this thread's namespace; any thread may read it."""
+    return open("/proc/thread-self/net/dev", "rb", buffering=0)
+
+
+def _arrived(table: BinaryIO) -> int:
+    """Over all interfaces."""
+    table.seek(0)
+    return sum(int(line.partition(b":")[2].split()[0]) for line in table.read().splitlines() if b":" in line)

@@ -25,6 +25,7 @@ from mrc.lab.plan import NodePlan, host_fabric, plan
 from mrc.lab.processes import bears, end_relays
 from mrc.lab.settled import wait_until_settled
 from mrc.lab.witnesses import Witnesses
+from mrc.threads import in_thread
 
 # Of the differences between two descriptions, how many an error names.
 _SHOWN = 8
@@ -151,7 +152,7 @@ def _build(
     intention.save()
     rooms: dict[str, _Room] = {}
     try:
-        namespace.in_thread(lambda: _make_rooms(plans, intention.tag, rooms))
+        in_thread(lambda: _make_rooms(plans, intention.tag, rooms))
         for planned in plans.values():
             _configure(planned, plans, rooms, intention.topology)
         for planned in plans.values():

@@ -13,13 +13,12 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.threads import start_thread
+from mrc.threads import in_thread
 
 NETNS_DIRECTORY = Path("/run/netns")
 ROOT_ADVICE = "run as root, or inside `mrc lab shell`, which needs no root"
@@ -39,20 +38,6 @@ def _call(what: str, result: int) -> None:
         number = ctypes.get_errno()
         advice = f": {ROOT_ADVICE}" if number in (errno.EPERM, errno.EACCES) else ""
         raise SystemRefused(f"{what}: {os.strerror(number)}{advice}")
-
-
-def in_thread(function: Callable[[], T]) -> T:
-    """Run `function` in a thread that ends with it, so that the namespace it enters leaves no trace here."""
-    outcome: Future[T] = Future()
-
-    def body() -> None:
-        try:
-            outcome.set_result(function())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    start_thread(body, name="mrc-namespace").join()
-    return outcome.result()
 
 
 def enter(descriptor: int) -> None:

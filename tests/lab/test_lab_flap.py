@@ -241,8 +241,8 @@ def test_without_a_terminal_it_says_one_line(lab: Lab, whole: Callable[[], list[
 
 @pytest.mark.root
 def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
-    for _ in range(TRIES):
-        shown, said = on_a_terminal(command(lab, "p0l0-p0s1", "--period", "100ms", "--count", "2", "--json"))
+    for period_ms in range(100, 100 * TRIES, 100):
+        shown, said = on_a_terminal(command(lab, "p0l0-p0s1", "--period", f"{period_ms}ms", "--count", "2", "--json"))
         if not json.loads(said)["left_out"]:
             break
     assert b"1 of 2: down" in shown

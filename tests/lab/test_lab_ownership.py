@@ -18,6 +18,7 @@ from lab_wire import deliveries
 
 from mrc.errors import CallerError
 from mrc.lab import Lab, lab_names, namespace, state
+from mrc.threads import in_thread
 
 pytestmark = pytest.mark.root
 
@@ -76,7 +77,7 @@ def foreign() -> Iterator[Callable[[str], tuple[int, int]]]:
     made: dict[str, tuple[int, int]] = {}
 
     def make(name: str) -> tuple[int, int]:
-        descriptor = namespace.in_thread(namespace.unshare_network)
+        descriptor = in_thread(namespace.unshare_network)
         with namespace.netns_directory():
             namespace.publish(name, descriptor)
         made[name] = namespace.identity(descriptor)

@@ -27,6 +27,7 @@ from lab_wire import deliveries
 
 from mrc.errors import CallerError
 from mrc.lab import Lab, lab_names, namespace, state
+from mrc.threads import in_thread
 
 pytestmark = pytest.mark.root
 
@@ -53,7 +54,7 @@ class Canaries:
     """A cable of our own from each namespace of a lab to one of ours: it goes when the kernel destroys the lab's."""
 
     def __init__(self) -> None:
-        self._own = namespace.in_thread(namespace.unshare_network)
+        self._own = in_thread(namespace.unshare_network)
 
     def set(self, name: str) -> int:
         """One in each namespace that bears a name of this lab; how many."""

@@ -16,6 +16,7 @@ import pytest
 from patience import PATIENCE_S
 
 from mrc.lab import Lab, namespace, state
+from mrc.threads import in_thread
 
 pytestmark = pytest.mark.root
 
@@ -84,7 +85,7 @@ def test_a_stranger_is_not_what_a_lab_left(
 ) -> None:
     """The number of the namespace is given out again once the program that was left has ended."""
     name = lab_name("left-reused")
-    descriptor = namespace.in_thread(namespace.unshare_network)
+    descriptor = in_thread(namespace.unshare_network)
     stranger = namespace.in_namespace(descriptor, lambda: subprocess.Popen(["sleep", "600"], text=True))
     started.append(stranger)
     built = Lab.up(name)
@@ -142,7 +143,7 @@ def test_a_stranger_in_a_namespace_of_the_same_number_is_left_alone(
 ) -> None:
     """The numbers of dead namespaces are given out again: what the lab wrote down may be somebody else's by now."""
     name = lab_name("reused")
-    descriptor = namespace.in_thread(namespace.unshare_network)
+    descriptor = in_thread(namespace.unshare_network)
     stranger = namespace.in_namespace(descriptor, lambda: subprocess.Popen(["sleep", "600"], text=True))
     started.append(stranger)
     built = Lab.up(name)

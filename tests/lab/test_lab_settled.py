@@ -17,6 +17,7 @@ from mrc.lab import namespace, settled
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import Interface
 from mrc.lab.settled import wait_until_settled
+from mrc.threads import in_thread
 
 pytestmark = pytest.mark.root
 
@@ -28,7 +29,7 @@ class Host:
     """A namespace with the port, which is down, at the end of a cable."""
 
     def __init__(self) -> None:
-        self.descriptor = namespace.in_thread(namespace.unshare_network)
+        self.descriptor = in_thread(namespace.unshare_network)
         self.netlink = NetlinkSocket.inside(self.descriptor)
         self.ip("link set lo up")
         self.ip(f"link add p0 index {PORT.index} type veth peer name far")

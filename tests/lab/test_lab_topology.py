@@ -29,6 +29,7 @@ from mrc.lab import Lab, lab_names, namespace, state
 from mrc.lab.bpf import EbpfRefused, LinkProgram
 from mrc.lab.differences import Remedy
 from mrc.lab.plan import plan
+from mrc.threads import in_thread
 
 LIMITS = {"rate_bps": st.integers(10**5, 10**12), "queue_bytes": st.integers(10**6, 10**7)}
 impairments = st.builds(Impairment, loss=st.integers(0, 10**6).map(lambda each: each / 10**6)) | st.builds(
@@ -392,7 +393,7 @@ def test_a_namespace_that_is_gone_or_anothers_is_told(breakable: Callable[[], La
     assert namespace.withdraw(f"{lab.name}-p0s1", lambda _: True)
     (found,) = lab.differences()
     assert (found.where, found.remedy) == ("p0s1", Remedy.REBUILD)
-    stranger = namespace.in_thread(namespace.unshare_network)
+    stranger = in_thread(namespace.unshare_network)
     with namespace.netns_directory():
         namespace.publish(f"{lab.name}-p0s1", stranger)
     os.close(stranger)

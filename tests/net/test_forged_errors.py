@@ -34,11 +34,12 @@ from patience import PATIENCE_S, eventually, until_in_use
 
 from mrc.conformance.live import tester_port
 from mrc.fabric.host_view import FabricPort
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.lab.namespace import in_namespace, unshare_network
 from mrc.map.agent import ProbeSocket
 from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
 from mrc.net.udp_port import UdpPort
+from mrc.threads import in_thread
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 
 pytestmark = [

@@ -15,10 +15,11 @@ import pytest
 from patience import eventually, until_in_use
 
 from mrc.endpoint.node.local_ports import PortLimit, advice
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.lab.namespace import in_namespace, unshare_network
 from mrc.net.link_events import LinkChange, LinkWatch
 from mrc.net.mtu import FullPackets
 from mrc.net.port_room import REFUSED_NS, PortRoom
+from mrc.threads import in_thread
 
 needs_root = [
     pytest.mark.root,

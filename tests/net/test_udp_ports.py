@@ -22,13 +22,14 @@ from mrc.endpoint.datapath.packet_checks import TRIMMED, PacketChecks
 from mrc.endpoint.paths.addressing import PlanePair, stev_paths
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric.host_view import FabricPort
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.lab.namespace import in_namespace, unshare_network
 from mrc.net.filters import accept_ports
 from mrc.net.hosts import OwnAddress, address_towards, addresses_towards, default_addresses, host_fabric, own_addresses
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.mtu import FullPackets
 from mrc.net.ports import Port
 from mrc.net.udp_port import UdpPort, full_packets
+from mrc.threads import in_thread
 from mrc.wire.fields import ACK
 from mrc.wire.frames import Frames
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4

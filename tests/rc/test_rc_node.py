@@ -24,13 +24,14 @@ from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab.impairment import loss
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.lab.namespace import in_namespace, unshare_network
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.nftables import NETLINK_NETFILTER
 from mrc.net.hosts import OwnAddress
 from mrc.net.udp_port import full_packets
 from mrc.rc import RcConfig
 from mrc.rc.node import RC_HEADERS, RcNode
+from mrc.threads import in_thread
 from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
 

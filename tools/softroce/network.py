@@ -18,10 +18,11 @@ from typing import Self
 
 from mrc.errors import SystemRefused
 from mrc.lab.impairment import loss
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.lab.namespace import in_namespace, unshare_network
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.nftables import NETLINK_NETFILTER
 from mrc.net.hosts import OwnAddress
+from mrc.threads import in_thread
 
 MTU = 4400  # bytes, room for a path MTU of 4096
 TOWARDS_PEER, TOWARDS_US = "ours", "peer"  # the router's interface that what goes there comes in on
