@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -265,22 +264,16 @@ def test_another_user_is_refused(directory: Path, served: Served) -> None:
     """Even one to whom the file was opened. MRC-CTL-33, MRC-CTL-29."""
     directory.chmod(0o755)
     served.server.path.chmod(0o666)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setuid(65534)
-            with socket.socket(socket.AF_UNIX) as sock:
-                sock.connect(str(served.server.path))
-                sock.send(b'{"op": "hello"}\n')
-                os.write(writer, sock.recv(1 << 16))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        served.server.attend()
-    answer = json.loads(os.read(reader, 1 << 16))
-    os.close(reader)
+    script = (
+        "import os, socket, sys; os.setuid(65534)\n"
+        's = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.send(b\'{"op": "hello"}\\n\')\n'
+        "print(s.recv(1 << 16).decode())"
+    )
+    argv = [sys.executable, "-c", script, str(served.server.path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
+        while child.poll() is None:
+            served.server.attend()
+        answer = json.loads(child.communicate()[0])
     assert (answer["ok"], answer["error"]["errno"]) == (False, "EPERM")
 
 
