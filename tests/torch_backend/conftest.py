@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch_ranks import Rank, ReadyHost
+from torch_ranks import Rank, Ready
 
 from mrc.fabric import Clos
 from mrc.lab import Lab
@@ -34,9 +34,9 @@ def _missing(what: str) -> None:
 class Jobs:
     """Runs jobs of torch_rank.py, one rank a host."""
 
-    def __init__(self, lab: Lab, hosts: Sequence[ReadyHost], folder: Path) -> None:
+    def __init__(self, lab: Lab, ready: Ready, folder: Path) -> None:
         self._lab = lab
-        self._hosts = hosts
+        self._ready = ready
         self.folder = folder
         self._port = 29500
         self._running: list[subprocess.Popen[str] | Rank] = []
@@ -60,7 +60,7 @@ class Jobs:
         self._what = f"{job} over {backend}"
         for rank in range(size):
             job_of = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": port}
-            self._running.append(self._hosts[rank].start(program, self._environment(rank) | settings | job_of))
+            self._running.append(self._ready.start(f"h{rank}", program, self._environment(rank) | settings | job_of))
         return self._ended(expect)
 
     def run_until_it_ends_well(self, program: Path, size: int, **env: str) -> list[str]:
@@ -109,8 +109,7 @@ class Jobs:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        ready = {host.process.pid for host in self._hosts}
-        assert [each for each in self._lab.processes() if each[0] not in ready] == []
+        assert self._lab.processes() == []
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -130,15 +129,14 @@ def torch_lab(need_torch: None) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def ready_hosts(torch_lab: Lab) -> Iterator[list[ReadyHost]]:
-    hosts = [ReadyHost(torch_lab, f"h{number}") for number in range(4)]
-    yield hosts
-    for host in hosts:
-        host.close()
+def ready(torch_lab: Lab) -> Iterator[Ready]:
+    made = Ready(torch_lab)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def jobs(torch_lab: Lab, ready_hosts: list[ReadyHost], tmp_path: Path) -> Iterator[Jobs]:
-    made = Jobs(torch_lab, ready_hosts, tmp_path)
+def jobs(torch_lab: Lab, ready: Ready, tmp_path: Path) -> Iterator[Jobs]:
+    made = Jobs(torch_lab, ready, tmp_path)
     yield made
     made.close()

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from torch_cases_run import RECORDED, outcomes, recorded
+import pytest
+from torch_cases_run import RECORDED, Cases, recorded
 
 # What passes over gloo and not over this backend, by the beginning of its name, with the reason.
 EXCUSED = {
@@ -20,29 +22,37 @@ def excuse(case: str) -> str | None:
     return next((why for start, why in EXCUSED.items() if case.startswith(start)), None)
 
 
-def test_what_passes_over_gloo_passes() -> None:
+@pytest.fixture(scope="module")
+def cases() -> Iterator[Cases]:
+    with Cases() as made:
+        yield made
+
+
+def test_what_passes_over_gloo_passes(cases: Cases) -> None:
     wanted = [case for case in recorded() if excuse(case) is None]
     assert len(wanted) > 90
-    found = {name: (outcome, why) for name, outcome, why in outcomes("mrc", wanted)}
+    found = {name: (outcome, why) for name, outcome, why in cases.outcomes("mrc", wanted)}
     assert found.keys() == set(wanted)
     failed = {name: each for name, each in found.items() if each[0] != "passed"}
     assert not failed, "\n\n".join(f"{name} {outcome}: {why}" for name, (outcome, why) in failed.items())
 
 
-def test_the_excuses_are_needed() -> None:
-    """Each is of cases that pass over gloo, and that fail over this backend: so a case that fails is seen."""
-    for start in EXCUSED:
-        case = next(case for case in recorded() if case.startswith(start))
-        ((_, outcome, why),) = outcomes("mrc", [case])
-        assert outcome == "failed"
-        assert "only implemented for GLOO" in why
-
-
-def test_the_record_is_of_gloo_and_this_torch() -> None:
+def test_the_record_is_of_gloo_and_this_torch(cases: Cases) -> None:
     import torch
 
     assert RECORDED.read_text().startswith(f"# torch {torch.__version__.partition('+')[0]}, gloo"), (
         f"record again: python {Path(__file__).with_name('torch_cases_run.py')} gloo"
     )
     sample = recorded()[::SAMPLE_EVERY]
-    assert [(name, outcome) for name, outcome, _ in outcomes("gloo", sample)] == [(each, "passed") for each in sample]
+    found = [(name, outcome) for name, outcome, _ in cases.outcomes("gloo", sample)]
+    assert found == [(each, "passed") for each in sample]
+
+
+def test_the_excuses_are_needed(cases: Cases) -> None:
+    """Each is of cases that pass over gloo, and that fail over this backend: so a case that fails is seen. The last
+    test: it ends the processes that cases run in."""
+    for start in EXCUSED:
+        case = next(case for case in recorded() if case.startswith(start))
+        ((_, outcome, why),) = cases.outcomes("mrc", [case])
+        assert outcome == "failed"
+        assert "only implemented for GLOO" in why

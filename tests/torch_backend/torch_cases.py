@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs torch's own DistributedTest cases in one rank, as a program: torch_cases.py BACKEND RANK SIZE FOLDER.
+"""Runs torch's own DistributedTest cases, as a program: torch_cases.py FOLDER DESCRIPTOR...
 
-Names of cases come on stdin, one a line; a line of JSON goes to stdout for each: its name, its outcome ("passed",
-"skipped" or "failed"), why, and the seconds that it took. Each case has a process group of its own, so groups come and
-go in one process as well.
+Importing them takes seconds of a processor: each rank is a fork, and has one of the descriptors, a socket. A line of
+JSON comes there for each case, [backend, name], and one goes back: its name, its outcome ("passed", "skipped" or
+"failed"), why, and the seconds that it took. Each case has a process group of its own, so groups come and go in one
+process as well.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import socket
 import sys
 import time
 import traceback
@@ -18,7 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-BACKEND, RANK, SIZE, FOLDER = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+FOLDER, SIZE = Path(sys.argv[1]), len(sys.argv) - 2
 GROUP_TIMEOUT_S = 60.0
 # The cases decide when they are imported which of them a backend can take: all that gloo takes.
 os.environ.update(BACKEND="gloo", WORLD_SIZE=str(SIZE), TEMP_DIR=str(FOLDER), MASTER_ADDR="127.0.0.1")
@@ -54,23 +57,23 @@ def names() -> list[str]:
     return [name for name in unittest.TestLoader().getTestCaseNames(Cases) if callable(getattr(Cases, name))]
 
 
-def outcome_of(name: str) -> dict[str, Any]:
-    folder = FOLDER / name
+def outcome_of(rank: int, backend: str, name: str) -> dict[str, Any]:
+    folder = FOLDER / backend / name
     for each in (folder, folder / "barrier", folder / "test_dir", folder / "init_dir"):
         each.mkdir(parents=True, exist_ok=True)
     before = dict(os.environ)
     os.environ["TEMP_DIR"] = str(folder)
-    cases.BACKEND = Name(BACKEND)
+    cases.BACKEND = Name(backend)
     cases.Barrier.barrier_id = 0
     case = Cases(name)
-    case.rank, case.file_name = RANK, str(folder / "store")
+    case.rank, case.file_name = rank, str(folder / "store")
     began = time.monotonic()
     outcome, why = "passed", ""
     timeout = timedelta(seconds=cases.CUSTOM_PG_TIMEOUT.get(name, GROUP_TIMEOUT_S))
     try:
         common_utils.set_rng_seed()
         dist.init_process_group(
-            init_method=case.init_method, backend=BACKEND, world_size=SIZE, rank=RANK, timeout=timeout
+            init_method=case.init_method, backend=backend, world_size=SIZE, rank=rank, timeout=timeout
         )
         cases.Barrier.sync(timeout=GROUP_TIMEOUT_S)
         getattr(case, name)()
@@ -87,15 +90,25 @@ def outcome_of(name: str) -> dict[str, Any]:
     return {"name": name, "outcome": outcome, "why": why, "seconds": time.monotonic() - began}
 
 
-def main() -> None:
+def run(rank: int, asked: socket.socket) -> None:
     torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "w")
-    # What cases print belongs to nobody.
-    os.dup2(2, 1)
-    print(json.dumps({"names": names()}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(outcome_of(line.strip())), file=answers, flush=True)
-    os._exit(0)
+    with asked.makefile("rw") as lines:
+        print(json.dumps({"names": names()}), file=lines, flush=True)
+        for line in lines:
+            print(json.dumps(outcome_of(rank, *json.loads(line))), file=lines, flush=True)
+
+
+def main() -> None:
+    gc.freeze()
+    asked = [socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[2:]]
+    for rank, mine in enumerate(asked):
+        if not os.fork():
+            # One that others held open too would not end with its rank.
+            for other in asked:
+                if other is not mine:
+                    other.close()
+            run(rank, mine)
+            os._exit(0)
 
 
 if __name__ == "__main__":

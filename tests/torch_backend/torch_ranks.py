@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Starts ranks in a lab's hosts, as forks of processes that have imported torch already (torch_ready.py)."""
+"""Starts ranks in a lab's hosts, as forks of a process that has imported torch already (torch_ready.py)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LOOK_S = 0.01
 class Rank:
     """A running rank, as subprocess.Popen has it."""
 
-    def __init__(self, host: ReadyHost, pid: int, output: int) -> None:
+    def __init__(self, ready: Ready, pid: int, output: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._host = host
+        self._ready = ready
         self._output = open(output, "rb")  # noqa: SIM115
         self._written: str | None = None
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            self.returncode = self._host.code(self.pid)
+            self.returncode = self._ready.code(self.pid)
         return self.returncode
 
     def kill(self) -> None:
@@ -52,20 +52,25 @@ class Rank:
         return self._written, None
 
 
-class ReadyHost:
-    """The process of one host that forks its ranks."""
+class Ready:
+    """The process that forks ranks."""
 
-    def __init__(self, lab: Lab, host: str) -> None:
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
         self._asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with asked:
             argv = [sys.executable, "-W", "ignore", str(READY), str(asked.fileno())]
-            self.process: subprocess.Popen[bytes] = lab.popen(host, argv, pass_fds=[asked.fileno()])
+            self._process = subprocess.Popen(argv, pass_fds=[asked.fileno()])
         self._codes: dict[int, int] = {}
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Rank:
+    def start(self, host: str, argv: Sequence[str], env: Mapping[str, str]) -> Rank:
+        """A rank on a host."""
         with tempfile.TemporaryFile() as file:
             output = os.dup(file.fileno())
-        socket.send_fds(self._asking, [json.dumps({"argv": list(argv), "env": dict(env)}).encode()], [output])
+        namespace = self._lab.open_namespace(host)
+        request = json.dumps({"argv": list(argv), "env": dict(env)}).encode()
+        socket.send_fds(self._asking, [request], [output, namespace])
+        os.close(namespace)
         while "code" in (told := json.loads(self._asking.recv(1000))):
             self._codes[told["pid"]] = told["code"]
         return Rank(self, told["pid"], output)
@@ -82,4 +87,4 @@ class ReadyHost:
 
     def close(self) -> None:
         self._asking.close()
-        self.process.wait(60)
+        self._process.wait(60)

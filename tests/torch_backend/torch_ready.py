@@ -2,12 +2,14 @@
 """A process that has imported what jobs of torch import, and forks ranks, as a program: torch_ready.py DESCRIPTOR.
 
 Importing torch takes seconds of a processor, and most jobs take less. A rank is a fork, with the environment, the
-arguments and the output that it was asked with. DESCRIPTOR is a socket: a request comes as {"argv", "env"} with the
-descriptor to write to, and is answered with {"pid"}; {"pid", "code"} follows when the rank has ended.
+arguments, the output and in the network namespace that it was asked with. DESCRIPTOR is a socket: a request comes as
+{"argv", "env"} with the descriptor to write to and that of the namespace, and is answered with {"pid"}; {"pid", "code"}
+follows when the rank has ended.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -22,6 +24,10 @@ import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
 import torch.distributed.checkpoint
 import torch.distributed.fsdp  # noqa: F401
 
+import mrc.torch
+from mrc.lab.namespace import enter
+
+assert mrc.torch
 MOST_BYTES = 1 << 18
 
 
@@ -32,7 +38,7 @@ def serve(asked: socket.socket) -> dict[str, Any] | None:
     while True:
         for key, _ in selector.select():
             if key.fileobj is asked:
-                message, descriptors, _, _ = socket.recv_fds(asked, MOST_BYTES, 1)
+                message, descriptors, _, _ = socket.recv_fds(asked, MOST_BYTES, 2)
                 if not message:
                     return None
                 pid = os.fork()
@@ -41,10 +47,13 @@ def serve(asked: socket.socket) -> dict[str, Any] | None:
                     asked.close()
                     for standard in (1, 2):
                         os.dup2(descriptors[0], standard)
-                    os.close(descriptors[0])
+                    enter(descriptors[1])
+                    for descriptor in descriptors:
+                        os.close(descriptor)
                     request: dict[str, Any] = json.loads(message)
                     return request
-                os.close(descriptors[0])
+                for descriptor in descriptors:
+                    os.close(descriptor)
                 selector.register(os.pidfd_open(pid), selectors.EVENT_READ, pid)
                 asked.send(json.dumps({"pid": pid}).encode())
             else:
@@ -55,6 +64,8 @@ def serve(asked: socket.socket) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
+    # The collector would copy every page of it in each rank.
+    gc.freeze()
     if request := serve(socket.socket(fileno=int(sys.argv[1]))):
         os.environ.clear()
         os.environ.update(request["env"])
