@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from adversary_network import NODES
-from adversary_nodes import Setting
-from adversary_walk import PAUSES
+from adversary_setting import Setting, draw_switches, with_switches
+from adversary_walk import PAUSES, UNKNOWN_REASONS
 from adversary_world import World
 from draws import draws
 from hypothesis import settings
@@ -44,12 +45,23 @@ class Adversary(RuleBasedStateMachine):
         batch=st.sampled_from([1, 4, 64]),
         seed=st.integers(0, 1 << 16),
         lengths=st.lists(LENGTH, min_size=2, max_size=5),
+        switches=st.randoms(use_true_random=False).map(draw_switches).map(dict),
     )
-    def begin(self, before_wrap: int, spines: int, share: int, batch: int, seed: int, lengths: list[int]) -> None:
+    def begin(
+        self,
+        before_wrap: int,
+        spines: int,
+        share: int,
+        batch: int,
+        seed: int,
+        lengths: list[int],
+        switches: dict[str, Any],
+    ) -> None:
         """There is work both ways before the first trouble."""
         setting = replace(
             self.setting, before_wrap=before_wrap, spines=spines, fair_share=share, transmit_batch=batch, seed=seed
         )
+        setting = with_switches(setting, switches)
         self.world = World(setting)
         for pair in range(setting.pairs):
             for node in NODES:
@@ -65,7 +77,7 @@ class Adversary(RuleBasedStateMachine):
     def post_several(self, node: int, pair: int, lengths: list[int], every: int) -> None:
         wimm = self.setting.config.max_wimm > 0
         for at, length in enumerate(lengths):
-            self.world.post(node, pair, length, immediate=wimm and at % every == 0)
+            self.world.post(node, pair, length, immediate=wimm and at % every == 0, solicited=at % 2 == 0)
 
     @rule(node=NODE, pair=PAIR, length=st.integers(1, 800), again=PLACE)
     def post_where_another_went(self, node: int, pair: int, length: int, again: int) -> None:
@@ -169,6 +181,10 @@ class Adversary(RuleBasedStateMachine):
     @rule(to=NODE, start=PLACE, count=COUNT)
     def mark(self, to: int, start: int, count: int) -> None:
         self.world.network.mark(to, start, count)
+
+    @rule(to=NODE, start=PLACE, count=COUNT, reason=st.sampled_from(UNKNOWN_REASONS))
+    def change_reasons(self, to: int, start: int, count: int, reason: int) -> None:
+        self.world.change_reasons(to, start, count, reason)
 
     @rule(to=NODE, plane=st.integers(0, 1), spine=st.integers(0, 3))
     def cut(self, to: int, plane: int, spine: int) -> None:

@@ -19,6 +19,9 @@ NODES = (0, 1)
 DSCP_TRIMMABLE = frozenset({4, 8})  # first transmissions and probes, retransmissions (wire.md section 12)
 DSCP_TRIMMED, DSCP_TRIMMED_LASTHOP = 12, 16
 CE = 0b11
+ACK, SACK, NACK, PROBE = 0xD1, 0xDC, 0xDD, 0xDE
+ENDPOINT_REQUEST, ENDPOINT_RESPONSE = 0xD8, 0xD9
+REASON_AT = 62  # of a NACK
 BTH_AT, TRIMMED_LENGTH = 48, 48 + 12 + 8  # a trimmer keeps the BTH and the 8 bytes after it
 MOST_IN_FLIGHT = 512  # towards one node; a queue is not longer
 
@@ -151,6 +154,20 @@ class Network:
             traffic_class = dscp << 2 | packet.traffic_class & CE
             flying[at] = replace(packet, data=bytes(data), traffic_class=traffic_class, trimmed=True)
 
+    def change_reasons(self, to: int, start: int, count: int, reason: int) -> list[Packet]:
+        """The NACKs among these packets give another reason, as those of a peer that knows more of them. Returns
+        them."""
+        flying = self.flying[to]
+        changed = []
+        for at in range(start % len(flying), len(flying))[:count] if flying else ():
+            if flying[at].data[48] == NACK and flying[at].intact:
+                data = bytearray(flying[at].data[:-4])
+                data[REASON_AT] = reason
+                flying[at] = replace(flying[at], data=bytes(data) + icrc(bytes(data)))
+                changed.append(flying[at])
+        self.events["NACKs given another reason"] += len(changed)
+        return changed
+
     def mark(self, to: int, start: int, count: int) -> None:
         """Set CE on the outer header of those of these packets that are ECN-capable."""
         flying = self.flying[to]
@@ -165,3 +182,11 @@ def as_batch(packets: list[Packet]) -> ReceivedBatch:
     batch = ReceivedBatch.from_packets([packet.data for packet in packets], 0, [p.traffic_class for p in packets])
     batch.port[:] = [packet.plane for packet in packets]
     return batch
+
+
+def brief(packet: Packet) -> str:
+    """A packet in a log."""
+    data = packet.data
+    names = {ACK: "ACK", SACK: "SACK", NACK: "NACK", PROBE: "PROBE", ENDPOINT_REQUEST: "ERQ", ENDPOINT_RESPONSE: "ERS"}
+    flags = "r" * bool(data[56] & 0x20) + "a" * bool(data[56] & 0x80) + "t" * packet.trimmed
+    return f"{names.get(data[48], 'W')}{flags}{int.from_bytes(data[57:60], 'big')}/{packet.ev:x}"

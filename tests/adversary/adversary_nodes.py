@@ -10,15 +10,30 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 
-from adversary_network import NODES, Network, Packet, as_batch, icrc
-from adversary_shadow import ACK, NACK, PROBE, SACK, Shadow, hold, is_request
+from adversary_network import (
+    ACK,
+    ENDPOINT_REQUEST,
+    ENDPOINT_RESPONSE,
+    NACK,
+    NODES,
+    PROBE,
+    REASON_AT,
+    SACK,
+    Network,
+    Packet,
+    as_batch,
+    brief,
+    icrc,
+)
+from adversary_setting import MICROSECOND, MILLISECOND, SECOND, Setting
+from adversary_shadow import Shadow, hold, is_request
 from adversary_work import REGION_BYTES, UNTOUCHED, Work
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
+from mrc.endpoint.config import Capability, EndpointConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import PlanePair, srv6_paths
@@ -29,43 +44,24 @@ from mrc.wire.packet import decode_transport
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
-MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 ENDPOINT_QPN = 2
+ECT0 = 0b10
+REASONS = frozenset({0x01, 0x02, 0x06, 0x07, 0x0A, 0x0B, 0x19})  # wire.md section 7
 _EXCEEDED = "retry counter exceeded"
-ENDPOINT_REQUEST, ENDPOINT_RESPONSE, PORT_STATUS_UPDATE = 0xD8, 0xD9, 0
+PORT_STATUS_UPDATE = 0
 CALM_DELAY_NS = 10 * MICROSECOND
 MOST_PACKETS_AT_ONE_INSTANT = 4096
 MOST_TIMERS_AT_ONE_INSTANT = 64
 MOST_ROUNDS = 20_000
 DECODED_EVERY = 7  # the full decoder takes its time: control packets and every so many requests
-ALL = Capability.TRIM_NACK | Capability.SVC_TIME | Capability.DYNAMIC_MPR
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the two nodes of one world are like. `before_wrap`: how many PSNs before 2^24 the QPs' first ones lie."""
-
-    controller: str = "fixed"
-    config: QpConfig = field(default_factory=lambda: QpConfig(path_mtu=256, mpr=1, mpr_dest=1, capabilities=ALL))
-    planes: int = 2
-    spines: int = 3
-    pairs: int = 2
-    before_wrap: int = 20
-    fair_share: int = 128
-    transmit_batch: int = 64
-    seed: int = 0
-
-    @property
-    def for_ever(self) -> bool:
-        """Whether no QP may give up of its own accord."""
-        return self.config.exponential_retries == 25
 
 
 class End:
     """One QP at one node, what it posted, and what the wire shows of its requests."""
 
-    def __init__(self, node: int, qp: QueuePair, shadow: Shadow, work: Work) -> None:
+    def __init__(self, node: int, qp: QueuePair, shadow: Shadow, work: Work, traffic_class: int | None) -> None:
         self.node = node
+        self.traffic_class = traffic_class
         self.qp = qp
         self.shadow = shadow
         self.work = work
@@ -130,8 +126,13 @@ class Nodes:
     def _connect(self) -> Pair:
         setting, config = self.setting, self.setting.config
         qps = []
+        classes = [
+            setting.traffic_classes[(len(ends) + node) % len(setting.traffic_classes)]
+            for node, ends in enumerate(self._ends)
+        ]
         for node in NODES:
-            qp = self.endpoints[node].create_qp(config, setting.controller, complete=self._completed(node))
+            own = config if classes[node] is None else replace(config, traffic_class=classes[node])
+            qp = self.endpoints[node].create_qp(own, setting.controller, complete=self._completed(node))
             qp.first_psn = (1 << 24) - setting.before_wrap
             qps.append(qp)
         ends = []
@@ -150,11 +151,12 @@ class Nodes:
                 exact=config.responder == ResponderConfig(),
             )
             region = self.endpoints[1 - node].memory.register(bytearray([UNTOUCHED]) * REGION_BYTES, va=1 << 40)
-            ends.append(End(node, qp, shadow, Work(region, shadow.may_complete)))
+            ends.append(End(node, qp, shadow, Work(region, shadow.may_complete), classes[node]))
         for end, other_end in zip(ends, reversed(ends), strict=True):
             end.qp.to_rts()
             end.peer, end.work.peer = other_end, other_end.work
             end.shadow.receives_posted = partial(getattr, other_end.work, "receives_posted")
+            end.shadow.solicited = end.work.solicited
             self._ends[end.node][end.qp.qpn] = end
         return Pair((ends[0], ends[1]))
 
@@ -212,6 +214,8 @@ class Nodes:
             end.peer.shadow.on_request_arrived(packet.data)
         elif packet.data[48] in (ACK, SACK):
             end.shadow.on_answer_arrived(packet.data)
+        elif packet.data[48] == NACK and packet.data[REASON_AT] not in REASONS:
+            self.events["NACKs of an unknown reason delivered"] += 1
 
     def _seen_port_status(self, to: int, data: bytes) -> None:
         """An update that arrives after a later one says what no longer holds. Its sender learns so from the answer,
@@ -296,6 +300,7 @@ class Nodes:
             peer = self._ends[1 - node].get(dqp)
             hold(peer is not None, f"a packet to QP {dqp:#x}, which does not exist")
             assert peer is not None
+            self._check_traffic_class(peer.peer, traffic_class, data=requests or opcode == PROBE)
             if requests:
                 hold(self.endpoints[node].port_is_up(plane), "data was sent on port", plane, "which is down")
                 hold(plane not in self.full_ports[node], "data was sent on port", plane, "which has no room")
@@ -305,6 +310,14 @@ class Nodes:
                 peer.shadow.on_answer_sent(data)
         ev = int.from_bytes(data[2:4], "big") << 16 | int.from_bytes(data[40:42], "big")
         self.network.launch(1 - node, Packet(data, plane, ev, traffic_class))
+
+    @staticmethod
+    def _check_traffic_class(sender: End, traffic_class: int, *, data: bool) -> None:
+        """wire.md section 12: a QP's own DSCP is that of its data and probes, which are ECT(0); control is neither."""
+        if sender.traffic_class is not None and data:
+            due = sender.traffic_class & ~3 | ECT0
+            hold(traffic_class == due, "traffic class", traffic_class, "of a QP that sends data with", due)
+        hold(data or not traffic_class & 3, "a control packet of traffic class", traffic_class)
 
     # ------------------------------------------------------------------ checks
 
@@ -374,11 +387,3 @@ class Nodes:
         for endpoint in self.endpoints:
             total.add(endpoint.total_counters())
         return total
-
-
-def brief(packet: Packet) -> str:
-    """A packet in a log."""
-    data = packet.data
-    names = {ACK: "ACK", SACK: "SACK", NACK: "NACK", PROBE: "PROBE", ENDPOINT_REQUEST: "ERQ", ENDPOINT_RESPONSE: "ERS"}
-    flags = "r" * bool(data[56] & 0x20) + "a" * bool(data[56] & 0x80) + "t" * packet.trimmed
-    return f"{names.get(data[48], 'W')}{flags}{int.from_bytes(data[57:60], 'big')}/{packet.ev:x}"

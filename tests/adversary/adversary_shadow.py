@@ -8,14 +8,17 @@ likewise, and holds the two ends to what behaviour.md says of them.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
+from adversary_network import ACK, SACK
+
 PSN_MASK, PSN_HALF = 0xFFFFFF, 1 << 23
 MPR_UNIT = 128
-ACK, SACK, NACK, PROBE = 0xD1, 0xDC, 0xDD, 0xDE
 ENDINGS = frozenset({0xC8, 0xC9, 0xCA, 0xCB})
 WITH_IMMEDIATE = frozenset({0xC9, 0xCB})
+_SE = 0x80  # of BTH byte 1
 _ACKREQ, _RTX = 0x80, 0x20  # of BTH byte 8
 _SETH = struct.Struct(">HhIHHIBBhQHHI")  # from the first byte of the SETH to the end of the CC_STATE
 
@@ -39,6 +42,7 @@ class Shadow:
 
     `window` is what the peer grants from the start, in PSNs; `exact` says that the responder has no limit of its own,
     so that every figure it tells follows from what arrived and how many receives were posted: `receives_posted()`.
+    `solicited(n)`: whether the requestor's write with immediate of number n is.
     """
 
     def __init__(self, *, first_psn: int, window: int, dynamic_mpr: bool, exact: bool) -> None:
@@ -47,6 +51,7 @@ class Shadow:
         self.dynamic_mpr = dynamic_mpr
         self.exact = exact
         self.receives_posted: Callable[[], int] = lambda: 0
+        self.solicited: Callable[[int], bool] = lambda number: False
         # The requestor: the next new PSN, where its messages end, what it was told, and the first PSN it may not use.
         self.next = 0
         self.ends: list[int] = []
@@ -74,6 +79,9 @@ class Shadow:
         number = self._number(int.from_bytes(data[57:60], "big"))
         self.last_asks = bool(data[56] & _ACKREQ)
         msn = int.from_bytes(data[62:64], "big")
+        # MRC-WIRE-22
+        due = data[48] in WITH_IMMEDIATE and self.solicited(bisect_left(self.immediates, number))
+        hold(bool(data[49] & _SE) == due, "SE of PSN", number, "is", bool(data[49] & _SE))
         if data[56] & _RTX:
             hold(0 <= number < self.next, "retransmission of PSN", number, "which was never sent: next is", self.next)
             hold(

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from adversary_nodes import ALL, MICROSECOND, MILLISECOND, Setting
+from adversary_setting import MICROSECOND, MILLISECOND, draw_setting
 from adversary_world import World
 
-from mrc.endpoint.config import Capability, PathConfig, QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
 
 PAUSES = (10 * MICROSECOND, 100 * MICROSECOND, 1 * MILLISECOND, 5 * MILLISECOND, 20 * MILLISECOND, 200 * MILLISECOND)
 RUN_UP_ONE_IN = 50  # rounds that begin just before RQMSN and MSN wrap
+UNKNOWN_REASONS = (0x00, 0x03, 0x0C, 0x18, 0xFF)  # wire.md section 7 has none of them
 _LENGTHS = (0, 1, 255, 256, 257, 700, 1024, 1500, 2048)
 
 
@@ -63,6 +63,7 @@ class Walk:
         yield self._corrupt, 10, False
         yield self._trim, 16, False
         yield self._mark, 12, False
+        yield self._change_reasons, 5, False
         yield self._cut, 4, False
         yield self._heal, 3, True
         yield self._port, 4, False
@@ -91,8 +92,9 @@ class Walk:
         chance = self.chance
         length = chance.choice(_LENGTHS) if chance.random() < 0.7 else chance.randrange(3000)
         wimm = self.world.setting.config.max_wimm > 0 and chance.random() < 0.35
+        solicited = chance.random() < 0.4
         again = chance.randrange(1000) if chance.random() < 0.2 else None
-        self.world.post(self._node(), self._pair(), length, immediate=wimm, again=again)
+        self.world.post(self._node(), self._pair(), length, immediate=wimm, solicited=solicited, again=again)
 
     def _post_many(self) -> None:
         """More than a window."""
@@ -132,6 +134,10 @@ class Walk:
 
     def _mark(self) -> None:
         self.world.network.mark(self._node(), self._place(), self._few())
+
+    def _change_reasons(self) -> None:
+        start = self._place() if self.chance.random() < 0.5 else 0
+        self.world.change_reasons(self._node(), start, 8 * self._few(), self.chance.choice(UNKNOWN_REASONS))
 
     def _cut(self) -> None:
         self.world.cut(self._node(), self._node(), self.chance.randrange(8))
@@ -178,49 +184,6 @@ class Walk:
         self.world.replace(self._pair())
 
 
-def draw_setting(chance: random.Random) -> Setting:
-    """Any of them."""
-    capabilities = chance.choice((ALL, ALL, ALL & ~Capability.DYNAMIC_MPR, Capability.DYNAMIC_MPR, Capability(0)))
-    config = QpConfig(
-        path_mtu=chance.choice((256, 256, 256, 512)),
-        mpr=1,
-        mpr_dest=1,
-        max_mpr=chance.choice((1, 2, 4)),
-        max_wimm=(wimm := chance.choice((0, 1, 2, 32, 32))),
-        max_wimm_dest=wimm,
-        capabilities=capabilities,
-        timeout=chance.choice((10, 14)),
-        linear_retries=chance.choice((1, 7)),
-        exponential_retries=chance.choice((25, 25, 2, 7)),
-        sack_threshold_bytes=chance.choice((1, 4096, 16384, 1 << 20)),
-        timestamps=chance.random() < 0.7,
-        paths=PathConfig(
-            active_count=chance.choice((None, None, 2, 4)), ev_min_active=chance.choice((None, None, 1, 4))
-        ),
-        responder=chance.choice(
-            (
-                ResponderConfig(),
-                ResponderConfig(),
-                ResponderConfig(),
-                ResponderConfig(max_span=40),
-                ResponderConfig(max_held_packets=8),
-                ResponderConfig(max_span=9, max_held_packets=3, max_stashed_immediates=0),
-            )
-        ),
-    )
-    return Setting(
-        controller=chance.choice(("fixed", "nscc")),
-        config=config,
-        planes=2,
-        spines=chance.choice((1, 2, 3, 4)),
-        pairs=chance.choice((1, 2, 3)),
-        before_wrap=chance.choice((1, 20, 500, 1 << 22)),
-        fair_share=chance.choice((1, 4, 128)),
-        transmit_batch=chance.choice((1, 3, 64)),
-        seed=chance.randrange(1 << 30),
-    )
-
-
 @dataclass(slots=True)
 class Coverage:
     """What was reached: steps, virtual time, how often each event happened, and each counter's total."""
@@ -245,13 +208,19 @@ class RoundFailed(Exception):
         self.step = step
 
 
-def run_round(seed: int, number: int, coverage: Coverage, log: Callable[[str], None] | None = None) -> None:
-    """One round. Raises RoundFailed."""
+def run_round(
+    seed: int,
+    number: int,
+    coverage: Coverage,
+    log: Callable[[str], None] | None = None,
+    known: Collection[str] | None = None,
+) -> None:
+    """One round, whose switches are those that are `known`; None: all. Raises RoundFailed."""
     chance = random.Random(f"{seed}/{number}")
     steps = chance.choice((50, 200, 200, 1000, 1000, 5000))
     step = 0
     try:
-        world = World(draw_setting(chance), log)
+        world = World(draw_setting(chance, known), log)
         if not chance.randrange(RUN_UP_ONE_IN) and world.setting.config.max_wimm > 2:
             world.run_up(chance.randrange(2), 0, (1 << 16) - 10)
         walk = Walk(world, chance)

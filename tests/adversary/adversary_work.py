@@ -38,13 +38,14 @@ FAILURES = frozenset(
 @dataclass(slots=True)
 class Write:
     """A posted write: `data` to the peer's region from `at` on; `immediate` None for a plain one. `lands` is False for
-    one that the peer has to refuse."""
+    one that the peer has to refuse. `solicited`: its immediate wakes who waits at the peer."""
 
     number: int
     at: int
     data: bytes
     immediate: int | None
     lands: bool = True
+    solicited: bool = False
 
     @property
     def stop(self) -> int:
@@ -78,7 +79,9 @@ class Work:
 
     # ------------------------------------------------------------------ posting
 
-    def write(self, length: int, immediate: int | None, again: int | None = None) -> WriteRequest | None:
+    def write(
+        self, length: int, immediate: int | None, again: int | None = None, *, solicited: bool = False
+    ) -> WriteRequest | None:
         """A write of `length` bytes to a range of its own, or None when there is no room; with `again`, to where a
         write of that number (modulo all) went, if it has completed."""
         at = self._at
@@ -94,7 +97,8 @@ class Work:
         data = POOL[self._pool_at : self._pool_at + length]
         self._busy[at : at + length] = True
         self._new[at : at + length] = np.frombuffer(data, np.uint8)
-        return self._request(Write(len(self.posted), at, data, immediate), self.region.rkey)
+        write = Write(len(self.posted), at, data, immediate, solicited=solicited)
+        return self._request(write, self.region.rkey)
 
     def bad_write(self, *, beyond: bool) -> WriteRequest:
         """A write of one packet that the peer has to refuse: past the end of its region, or to no R_Key of its."""
@@ -109,7 +113,13 @@ class Work:
             self.immediates.append(write)
         start = self._pool_at if write.lands else 0
         va = self.region.va + write.at
-        return WriteRequest(write.number, _SOURCE, start, len(write.data), va, rkey, write.immediate)
+        # An older checkout knows no such thing (tools/differential --before).
+        asks = {"solicited": True} if write.solicited else {}
+        return WriteRequest(write.number, _SOURCE, start, len(write.data), va, rkey, write.immediate, **asks)
+
+    def solicited(self, immediate: int) -> bool:
+        """Whether the write with immediate of that number is."""
+        return self.immediates[immediate].solicited
 
     # ------------------------------------------------------------------ completions
 
@@ -164,6 +174,13 @@ class Work:
         self.delivered += 1
         hold(done.immediate == write.immediate, "immediate", done.immediate, "where", write.immediate, "is next")
         hold(done.byte_len == len(write.data), "byte_len", done.byte_len, "of a write of", len(write.data))
+        hold(
+            getattr(done, "solicited", False) == write.solicited,
+            "immediate",
+            write.immediate,
+            "solicited or not:",
+            done,
+        )
         for earlier in peer.unfinished:
             if earlier.number > write.number:
                 break

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from adversary_network import NODES
-from adversary_nodes import SECOND, End, Nodes
+from adversary_nodes import End, Nodes
+from adversary_setting import SECOND
 from adversary_shadow import hold
 
 from mrc.endpoint.config import Capability
@@ -30,7 +31,6 @@ NEVER_COUNTED = (
     "bad_request_length",
     "ack_for_unsent_psn",
     "unknown_ev",
-    "unknown_nack_reason",
     "not_sent_by_system",
 )
 
@@ -47,6 +47,7 @@ class World(Nodes):
         length: int,
         *,
         immediate: bool = False,
+        solicited: bool = False,
         again: int | None = None,
         receive: bool = True,
     ) -> None:
@@ -55,10 +56,12 @@ class World(Nodes):
         if end.gone:
             return
         number = 0xA0000000 + len(end.work.immediates) if immediate else None
-        request = end.work.write(length, number, again)
+        solicited &= immediate and self.setting.solicits
+        request = end.work.write(length, number, again, solicited=solicited)
         if request is None:
             return
         self._did("write posted" if number is None else "write with immediate posted", node, pair, length, again)
+        self.events["solicited write with immediate posted"] += solicited
         peer = end.peer
         if immediate and receive and not peer.gone and peer.work.receives_posted < len(end.work.immediates):
             self._post_receive(peer)
@@ -204,6 +207,13 @@ class World(Nodes):
     def drop(self, to: int, start: int, count: int) -> None:
         self.events["packets dropped"] += len(self.network.take_run(to, start, count))
 
+    def change_reasons(self, to: int, start: int, count: int, reason: int) -> None:
+        """NACKs say a reason that nobody knows. Where that is fatal the pair is over."""
+        for packet in self.network.change_reasons(to, start, count, reason):
+            end = self._ends[to].get(int.from_bytes(packet.data[53:56], "big"))
+            if end is not None and not end.gone and self.setting.unknown_reasons_are_fatal:
+                self._doom(end)
+
     def pause(self, duration: int, *, late: bool = False) -> None:
         """Time passes, and timers run when they are due; with `late` only afterwards, as in a process that was
         stopped."""
@@ -292,3 +302,5 @@ class World(Nodes):
         counted = self.total_counters().as_dict()
         for name in NEVER_COUNTED:
             hold(not counted.get(name), "counter", name, "is", counted.get(name))
+        unknown, delivered = counted.get("unknown_nack_reason", 0), self.events["NACKs of an unknown reason delivered"]
+        hold(unknown <= delivered, unknown, "unknown reasons counted where", delivered, "were delivered")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adversary_machine import against
-from adversary_nodes import ALL, Setting
+from adversary_setting import ALL, Setting
 
 from mrc.endpoint.config import PathConfig, QpConfig, ResponderConfig
 

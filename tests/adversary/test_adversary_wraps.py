@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from adversary_nodes import ALL, Setting
+from adversary_setting import ALL, Setting
 from adversary_walk import Walk
 from adversary_world import World
 

@@ -173,6 +173,15 @@ def test_after_a_silence_all_path_timers_start_afresh() -> None:
     assert sender.loss.next_deadline() >= 1950 * MICROSECOND
 
 
+@pytest.mark.parametrize("began", [0, 10**9])
+def test_what_comes_first_ends_no_silence_whatever_the_clock_says(began: int) -> None:
+    """`began` us after the clock's zero: path timers run from the first packet, not from its answer."""
+    sender, start = Sender(began), began * MICROSECOND
+    sender.loss.arm(start, True)
+    sender.loss.on_heard(start + 950 * MICROSECOND)
+    assert sender.timed_out(start + 1 * MILLISECOND) == [0]
+
+
 def test_what_nothing_answers_is_lost_after_the_longest_timer_however_silent_it_is() -> None:
     sender = Sender(0, 1000)
     assert sender.unanswered(TIMEOUT - 1) == []
