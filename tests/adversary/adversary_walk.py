@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from adversary_network import MOST_IN_FLIGHT
 from adversary_setting import MICROSECOND, MILLISECOND, draw_setting
 from adversary_world import World
 
@@ -63,7 +64,7 @@ class Walk:
         yield self._corrupt, 10, False
         yield self._trim, 16, False
         yield self._mark, 12, False
-        yield self._change_reasons, 5, False
+        yield self._change_reasons, 16, False
         yield self._cut, 4, False
         yield self._heal, 3, True
         yield self._port, 4, False
@@ -136,8 +137,8 @@ class Walk:
         self.world.network.mark(self._node(), self._place(), self._few())
 
     def _change_reasons(self) -> None:
-        start = self._place() if self.chance.random() < 0.5 else 0
-        self.world.change_reasons(self._node(), start, 8 * self._few(), self.chance.choice(UNKNOWN_REASONS))
+        """NACKs are few: those of all that is in flight."""
+        self.world.change_reasons(self._node(), 0, MOST_IN_FLIGHT, self.chance.choice(UNKNOWN_REASONS))
 
     def _cut(self) -> None:
         self.world.cut(self._node(), self._node(), self.chance.randrange(8))
