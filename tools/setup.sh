@@ -42,9 +42,10 @@ setup() {
     if ! installed "$@"; then
         install_package "$@"
     fi
-    # The datapath again where its sources changed; without a compiler it runs interpreted.
-    "$venv/bin/python" -c 'import Cython, setuptools' 2>/dev/null &&
-        { "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2; }
+    # The datapath again where its sources changed; without a compiler it runs interpreted, as with MRC_CORE=python.
+    if [ "${MRC_CORE:-}" != python ] && "$venv/bin/python" -c 'import Cython, setuptools' 2>/dev/null; then
+        "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2
+    fi
     # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
     "$venv/bin/python" -m compileall -qq -j 0 "$root/mrc" || true
 }
