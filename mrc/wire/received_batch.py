@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # compiled (docs/contributing/compiled.md)
-"""Many packets that have arrived, each a row of bytes (`mrc.wire.rows`). They are looked at one by one.
+"""Many packets that have arrived, each a row of bytes (`mrc.wire.rows`), and the one that is looked at.
 
 `batch.flat` with `batch.row(i) + BTH_AT` is a byte of one packet; `batch.fields(SACK)["psn_word"]` is a field of all.
 """
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.wire import octets
 from mrc.wire.columns import array_of, rows_of
-from mrc.wire.compiled import const_i64s, const_u8s, python
+from mrc.wire.compiled import const_i64s, const_u8s, python, unsigned
 from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
 from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK, NO_OPTIONS
 from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.rows import HEADER_ROOM, UDP_AT
+from mrc.wire.rows import BTH_AT, HEADER_ROOM, PSN_BITS_MASK, PSN_FLAGS_AT, UDP_AT, shifts_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,12 @@ _HEAD = len(ICRC_MASK)
 _MASK: const_u8s = memoryview(ICRC_MASK)
 _MASK_FROM_UDP: const_u8s = _MASK[UDP_AT:]
 _MASK_IPV4: const_u8s = memoryview(IPV4_ICRC_MASK)
-_FROM_UDP = UDP_AT
+_UDP_AT, _BTH_AT, _PSN_AT, _PSN_MASK = UDP_AT, BTH_AT, PSN_FLAGS_AT, PSN_BITS_MASK
+# How far the fields are shifted in the first eight bytes of each header.
+_VERSION, _CLASS, _LABEL, _PLEN, _NEXT_HEADER, _ = shifts_in("ipv6", "version tc fl plen nh hlim")
+_SPORT, _DPORT, _UDP_LENGTH, _ = shifts_in("udp", "sport dport len chksum")
+_OPCODE, _FLAGS, _P_KEY, _DQP = shifts_in("bth", "opcode tver pkey dqp")
+_8_BITS, _16_BITS, _20_BITS, _24_BITS = 0xFF, 0xFFFF, 0xFFFFF, 0xFFFFFF
 
 
 def _bytes(buffer: Any) -> python[memoryview]:
@@ -173,7 +178,67 @@ class ReceivedBatch:
         end = base + self.lengths[row] - _ICRC_BYTES
         if self.over_ipv4 and self.came_over_ipv4(row):
             value = octets.masked_crc(self._ipv4, row * _IPV4_BYTES, _MASK_IPV4, _SEED)
-            value = octets.masked_crc(self.flat, base + _FROM_UDP, _MASK_FROM_UDP, value)
+            value = octets.masked_crc(self.flat, base + _UDP_AT, _MASK_FROM_UDP, value)
         else:
             value = octets.masked_crc(self.flat, base, _MASK, _SEED)
         return octets.crc(self.flat, base + _HEAD, end - base - _HEAD, value) == octets.le32(self.flat, end)
+
+
+class ReceivedPacket:
+    """The packet that was `read` last: row `row` of a batch.
+
+    It begins at `at` in `batch.flat`, has `length` bytes up to the end of its ICRC and came in on the local port number
+    `port`. `outer` is the traffic class of the outer header, `inner` that of its own. The others are fields of
+    its headers; `flags` is the BTH's second byte, `psn_word` its last word and `psn` the PSN in that.
+    """
+
+    row: int
+    at: int
+    length: int
+    port: int
+    outer: int
+    inner: int
+    version: int
+    label: int
+    plen: int
+    next_header: int
+    sport: int
+    dport: int
+    udp_length: int
+    opcode: int
+    flags: int
+    pkey: int
+    dqp: int
+    psn_word: int
+    psn: int
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self.row = self.at = self.length = self.port = self.outer = self.inner = 0
+        self.version = self.label = self.plen = self.next_header = 0
+        self.sport = self.dport = self.udp_length = 0
+        self.opcode = self.flags = self.pkey = self.dqp = self.psn_word = self.psn = 0
+
+    def read(self, batch: ReceivedBatch, row: int) -> None:
+        """Look at a packet that is at least as long as these headers."""
+        at = row * batch.room
+        self.row, self.at, self.length = row, at, batch.lengths[row]
+        self.port, self.outer = batch.ports[row], batch.classes[row]
+        ip: unsigned = octets.u64(batch.flat, at)
+        self.version = ip >> _VERSION
+        self.inner = ip >> _CLASS & _8_BITS
+        self.label = ip >> _LABEL & _20_BITS
+        self.plen = ip >> _PLEN & _16_BITS
+        self.next_header = ip >> _NEXT_HEADER & _8_BITS
+        udp: unsigned = octets.u64(batch.flat, at + _UDP_AT)
+        self.sport = udp >> _SPORT
+        self.dport = udp >> _DPORT & _16_BITS
+        self.udp_length = udp >> _UDP_LENGTH & _16_BITS
+        bth: unsigned = octets.u64(batch.flat, at + _BTH_AT)
+        self.opcode = bth >> _OPCODE
+        self.flags = bth >> _FLAGS & _8_BITS
+        self.pkey = bth >> _P_KEY & _16_BITS
+        self.dqp = bth >> _DQP & _24_BITS
+        self.psn_word = octets.u32(batch.flat, at + _PSN_AT)
+        self.psn = self.psn_word & _PSN_MASK

@@ -16,7 +16,7 @@ from mrc.errors import CallerError
 from mrc.wire.entropy import EvField
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 from mutants.mutant import mutant

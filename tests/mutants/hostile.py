@@ -22,8 +22,7 @@ from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, NACK, Fields
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import Op
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK
 from mutants.arrivals import _Refound
 from mutants.bursts import part_of

@@ -16,8 +16,7 @@ from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
 from mrc.wire.psn import PSN_MASK
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
 

@@ -8,8 +8,7 @@ from mrc.endpoint.responder.opcode_terms import IMMEDIATE
 from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import Op
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mutants.mutant import mutant
 from mutants.responders import _EachRequest, payload_of, request_fields
 

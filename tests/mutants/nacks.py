@@ -16,8 +16,7 @@ from mrc.endpoint.responder.request_checks import ResourceLimits
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import NACK
 from mrc.wire.names import NackReason
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant, taken
 

@@ -16,8 +16,7 @@ from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.responder.received import ReceiveWindow
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
 

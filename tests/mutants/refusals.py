@@ -11,8 +11,7 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON
 from mrc.wire.names import NackReason
 from mrc.wire.psn import PSN_HALF
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import ACKREQ, PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant

@@ -14,8 +14,7 @@ from mrc.endpoint.requestor.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_BITS_MASK, RTX
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant

@@ -17,8 +17,7 @@ from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.psn import unwrap
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import EXTENSION_AT, EXTENSION_LENGTH, PAD_SHIFT, PSN_BITS_MASK, TS, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant, taken

@@ -15,7 +15,7 @@ from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, SACK, Fields
 from mrc.wire.opcodes import Op
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedPacket
 from mrc.wire.rows import RTX, SETH_M_SHIFT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant, taken

@@ -8,8 +8,7 @@ from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON
 from mrc.wire.names import NackReason
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mutants.mutant import mutant, taken
 from mutants.responders import _EachRequest
 

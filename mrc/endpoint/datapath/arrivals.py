@@ -16,8 +16,7 @@ from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.compiled import const_u8s, python, u8s, with_gil
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import fields_at, header_at, lowest_bit, masks_in
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from mrc.endpoint.parts.numbers import column
 from mrc.wire.compiled import const_i64s, const_u8s, python, u8s
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import (
     EXTENSION_AT,
     EXTENSION_LENGTH,

@@ -9,8 +9,7 @@ from mrc.endpoint.qp_parts import QpParts
 from mrc.wire import octets
 from mrc.wire.compiled import pointer, public, python, unsigned
 from mrc.wire.profile import WireProfile
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT, fields_at, shifts_in
 from mrc.wire.transmit_batch import TransmitBatch
 

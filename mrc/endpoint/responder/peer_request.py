@@ -10,8 +10,7 @@ from mrc.endpoint.responder.opcode_terms import ENDS, IMMEDIATE, STARTS
 from mrc.wire import octets
 from mrc.wire.compiled import const_u8s, public, unsigned
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import PAD_SHIFT, TS, fields_at, header_at, offsets_in
 
 # Where in a request: rqmsn, msn; the RETH, behind a TSETH if there is one, and in it rkey, dmalen.

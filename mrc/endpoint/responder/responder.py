@@ -31,8 +31,7 @@ from mrc.wire.compiled import const_u8s, python, readonly, with_gil
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.psn import PSN_HALF
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import (
     ACKREQ,
     PSN_BITS_MASK,

@@ -14,8 +14,7 @@ from mrc.rc.framing import Framing
 from mrc.rc.opcodes import RcOp
 from mrc.wire.fields import COMMON, Fields
 from mrc.wire.packet import Layer
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.received_packet import ReceivedPacket
+from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import ACKREQ, MIN_PACKET, P_KEY, PSN_FLAGS_AT, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.rc.mutant import rc_mutant
