@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Table
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.columns import array_of

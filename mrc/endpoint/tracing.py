@@ -17,7 +17,7 @@ from mrc.wire.rows import PSN_BITS_MASK
 
 if TYPE_CHECKING:
     from mrc.endpoint.congestion import CongestionController
-    from mrc.endpoint.parts.rtt import RttEstimator
+    from mrc.endpoint.congestion.estimates import RttEstimator
     from mrc.endpoint.qp_peer import QpPeer
     from mrc.endpoint.qp_states import QpState
     from mrc.endpoint.requestor.sent import SentPackets

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import LossConfig
-from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.requestor.loss import LossDetector
 from mrc.endpoint.requestor.sent import SentPackets
 

@@ -31,10 +31,10 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.operation_intake import OperationIntake
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.node.peer_ports import PeerPorts
-from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.paths.reverse import ControlEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements

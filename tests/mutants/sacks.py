@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths.control_evs import ControlEvs
+from mrc.endpoint.paths.reverse import ControlEvs
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.responder.answers import Answer, Reflector
 from mrc.endpoint.responder.received import ReceivedPsns

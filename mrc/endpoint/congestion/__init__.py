@@ -9,7 +9,7 @@ from mrc.endpoint.congestion.base import (
     PacketSizes,
 )
 from mrc.endpoint.congestion.config import ControllerConfig, Setting, setting
-from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
+from mrc.endpoint.congestion.estimates import DelayAverage, EwmaDelay
 from mrc.endpoint.congestion.fixed import FixedWindow, FixedWindowConfig
 from mrc.endpoint.congestion.nscc import Nscc
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters

@@ -12,16 +12,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes
-from mrc.endpoint.congestion.delay_average import EwmaDelay
-from mrc.endpoint.congestion.delivery_rate import DeliveryRate
+from mrc.endpoint.congestion.estimates import DeliveryRate, EwmaDelay, WindowedMinimum, WindowLimit
 from mrc.endpoint.congestion.nscc_config import NANOSECONDS, NsccConfig, NsccParameters
 from mrc.endpoint.congestion.registry import Configured, register
-from mrc.endpoint.congestion.window_limit import WindowLimit
-from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
 from mrc.wire.compiled import may_raise, python, readonly, with_gil
 
 if TYPE_CHECKING:
-    from mrc.endpoint.congestion.delay_average import DelayAverage
+    from mrc.endpoint.congestion.estimates import DelayAverage
 
 PENALTY_SHIFT = 7
 _PENALTY_SHIFT, _PENALTY_UNKNOWN = PENALTY_SHIFT, PENALTY_UNKNOWN

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from mrc.endpoint.congestion.base import PacketSizes
 from mrc.endpoint.congestion.config import ControllerConfig, setting
-from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
+from mrc.endpoint.congestion.estimates import DelayAverage, EwmaDelay
 from mrc.records import record
 
 NANOSECONDS = 1_000_000_000

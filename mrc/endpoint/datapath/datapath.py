@@ -19,7 +19,7 @@ from mrc.endpoint.doorbells import Doorbells
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Away
-from mrc.endpoint.parts.heaps import Heap
+from mrc.endpoint.parts.numbers import Heap
 from mrc.errors import CallerError, MrcError
 from mrc.wire import octets
 from mrc.wire.compiled import pointer, public, python, with_gil

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.node.node_evs import NodeEvs
 from mrc.endpoint.parts.draws import Draws
-from mrc.endpoint.parts.rtt import RttEstimator
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.profiles import EvProfile

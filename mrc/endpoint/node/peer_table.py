@@ -9,7 +9,7 @@ from array import array
 from mrc.endpoint.node import by_handle
 from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerNode
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Table
 from mrc.wire import octets
 from mrc.wire.compiled import any_int, const_u8s, may_raise, pointer, python, u8s
 from mrc.wire.received_batch import ReceivedBatch

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Small parts the rest is made of: columns of numbers, heaps, tables, deadlines, flags, estimates."""
+"""Small parts the rest is made of: columns of numbers, heaps, tables, deadlines, flags."""

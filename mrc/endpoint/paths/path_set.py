@@ -16,11 +16,10 @@ from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.paths.ev_events import ANY_STATE, EvObservers
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.port_set import PortSet
-from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.paths.reverse import ControlEvs, ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import CARRIES_DATA, EvInput, EvState, next_state
 from mrc.errors import CallerError

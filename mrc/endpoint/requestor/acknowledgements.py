@@ -16,8 +16,8 @@ from mrc.wire.rows import TIMESTAMP_UNIT_NS
 
 if TYPE_CHECKING:
     from mrc.endpoint.congestion.base import CongestionController
+    from mrc.endpoint.congestion.estimates import RttEstimator
     from mrc.endpoint.counters import Counters
-    from mrc.endpoint.parts.rtt import RttEstimator
     from mrc.endpoint.paths.path_set import PathSet
     from mrc.endpoint.requestor.loss import LossDetector
     from mrc.endpoint.requestor.sent import SentPackets

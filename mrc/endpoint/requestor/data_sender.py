@@ -14,7 +14,7 @@ from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
     from mrc.endpoint.counters import Counters
-    from mrc.endpoint.parts.heaps import Heap
+    from mrc.endpoint.parts.numbers import Heap
     from mrc.endpoint.paths.path_set import PathSet
     from mrc.endpoint.requestor.send_queue import SendQueue
     from mrc.endpoint.requestor.sent import SentPackets

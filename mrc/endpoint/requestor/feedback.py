@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, Capability
 from mrc.endpoint.congestion.base import NO_SAMPLE
-from mrc.endpoint.parts.heaps import Heap
+from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import NAK_STATUS
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
@@ -28,8 +28,8 @@ from mrc.wire.rows import PSN_BITS_MASK
 
 if TYPE_CHECKING:
     from mrc.endpoint.congestion.base import CongestionController
+    from mrc.endpoint.congestion.estimates import RttEstimator
     from mrc.endpoint.counters import Counters
-    from mrc.endpoint.parts.rtt import RttEstimator
     from mrc.endpoint.paths.path_set import PathSet
     from mrc.endpoint.requestor.loss import LossDetector
     from mrc.endpoint.requestor.retries import RetryBudget

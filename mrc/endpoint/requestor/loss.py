@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import LossConfig
+from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.rtt import RttEstimator
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.wire.compiled import public
 

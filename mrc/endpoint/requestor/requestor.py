@@ -10,8 +10,8 @@ from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, Capability
 from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.congestion.estimates import RttEstimator
+from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
 from mrc.endpoint.requestor.data_sender import DataSender

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
+from mrc.endpoint.congestion.estimates import MOST_TIMEOUTS, RttEstimator
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.rtt import MOST_TIMEOUTS, RttEstimator
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.wire.compiled import python
 from mrc.wire.rows import PSN_BITS_MASK

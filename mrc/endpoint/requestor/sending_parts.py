@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.congestion.estimates import RttEstimator
+from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.requestor.loss import LossDetector
 from mrc.endpoint.requestor.retries import RetryBudget
 from mrc.endpoint.requestor.send_queue import SendQueue

@@ -11,7 +11,7 @@ What is kept is bounded by the window: one message at most reaches below epsn, e
 
 from __future__ import annotations
 
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Table
 from mrc.endpoint.refusals import Refusal, Verdict
 from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.received import ring_size

@@ -11,7 +11,7 @@ congestion windows while packets wait unread, so none waits long: a processor th
 from __future__ import annotations
 
 from mrc.endpoint.config import MPR_UNIT, ReceivingConfig
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Table
 from mrc.errors import CallerError
 from mrc.wire.compiled import public, python, u8s, unsigned
 

@@ -8,9 +8,7 @@ from mrc.endpoint.completion_ring import NO_IMMEDIATE, CompletionRing
 from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.config import MILLISECOND
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.numbers import column, signed
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Heap, Table, column, signed
 from mrc.endpoint.refusals import Refusal, Verdict
 from mrc.wire.compiled import i64s, public, python
 

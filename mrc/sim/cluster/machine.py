@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.heaps import Heap
+from mrc.endpoint.parts.numbers import Heap
 from mrc.sim.cluster import by_host
 from mrc.sim.cluster.attendant import Attendant
 from mrc.sim.cluster.columns import numbers

@@ -18,7 +18,7 @@ from mrc.endpoint.congestion import (
     NsccParameters,
     factory_of,
 )
-from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
+from mrc.endpoint.congestion.estimates import WindowedMinimum
 from mrc.errors import CallerError
 
 SECOND = 1_000_000_000

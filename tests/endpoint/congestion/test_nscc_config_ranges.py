@@ -18,7 +18,7 @@ from mrc.endpoint.congestion import (
     register,
     registry,
 )
-from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
+from mrc.endpoint.congestion.estimates import WindowedMinimum
 from mrc.errors import CallerError
 
 MOST = 1 << 62  # sums of two such numbers still fit 64 bits

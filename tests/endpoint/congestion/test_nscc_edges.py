@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 from nscc_network import BASE_RTT, MTU, NETWORK, NO_AVERAGING, SIZES, TARGET, Window
 
-from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
+from mrc.endpoint.congestion.estimates import WindowedMinimum
 
 EARLY = 1_000
 

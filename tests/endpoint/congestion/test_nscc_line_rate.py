@@ -9,7 +9,7 @@ import pytest
 from nscc_network import MTU, SIZES
 
 from mrc.endpoint.congestion import Nscc, NsccConfig
-from mrc.endpoint.congestion.delivery_rate import DeliveryRate
+from mrc.endpoint.congestion.estimates import DeliveryRate
 from mrc.net.tuning import USER_SPACE_NSCC
 
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000

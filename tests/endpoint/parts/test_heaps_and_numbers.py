@@ -9,8 +9,7 @@ import pytest
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.numbers import column, signed
+from mrc.endpoint.parts.numbers import Heap, column, signed
 from mrc.endpoint.parts.rate_limit import RateLimit, granted
 
 SECOND = 1_000_000_000

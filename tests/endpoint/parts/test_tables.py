@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tables of numbers (mrc.endpoint.parts.tables), against a dict."""
+"""Tables of numbers (mrc.endpoint.parts.numbers), against a dict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Table
 
 VALUE = 1
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mrc.endpoint.parts.tables import Table
+from mrc.endpoint.parts.numbers import Table
 
 
 @pytest.mark.parametrize("seed", range(8))

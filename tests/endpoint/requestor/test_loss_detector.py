@@ -10,8 +10,8 @@ import pytest
 from hand_peer import MICROSECOND, MILLISECOND, SECOND
 
 from mrc.endpoint.config import LossConfig
+from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.rtt import RttEstimator
 from mrc.endpoint.requestor.loss import LossDetector
 from mrc.endpoint.requestor.sent import SentPackets
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.requestor.retries import RetryBudget
 from mrc.endpoint.requestor.sent import SentPackets
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The smoothed round trip and its variation, step by step by hand (RFC 6298, section 2; mrc/endpoint/parts/rtt.py).
+"""The smoothed round trip and its variation, by hand (RFC 6298, section 2; mrc/endpoint/congestion/estimates.py).
 
 "The first RTT measurement R: SRTT <- R, RTTVAR <- R/2"; later R': "RTTVAR <- (1 - beta) * RTTVAR + beta * |SRTT - R'|,
 SRTT <- (1 - alpha) * SRTT + alpha * R'", with alpha 1/8 and beta 1/4. One step a round trip here.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.congestion.estimates import RttEstimator
 
 
 def _after_first(rtt: int, now: int = 0) -> RttEstimator:
