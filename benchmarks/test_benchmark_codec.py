@@ -9,7 +9,7 @@ from endpoints import BATCH, Pair, paths_of
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.requestor.request_headers import RequestHeaders
+from mrc.endpoint.requestor.send import RequestHeaders
 from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.fields import REQUEST

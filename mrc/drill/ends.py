@@ -15,7 +15,7 @@ from mrc.endpoint.congestion import Configured, Nscc, NsccConfig, PacketSizes
 from mrc.endpoint.congestion.nscc_config import NANOSECONDS
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
-from mrc.endpoint.requestor.requests import full_packet_bytes
+from mrc.endpoint.requestor.send import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.net.session.qps import MOST_IMMEDIATES, connect_qps, describe_qps, make_qps
 from mrc.net.tuning import transfer_config

@@ -15,7 +15,7 @@ from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath, went_back
-from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.receive import PacketChecks
 from mrc.endpoint.events import Event, local_port, peer_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit

@@ -12,8 +12,7 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.arrivals import Arrivals
-from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.qp_datapath import Arrivals, QpDatapath
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.node_parts import NodeParts
@@ -25,7 +24,7 @@ from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_SEND, QpState, check_takes_receives, check_transition, no_writes_yet
 from mrc.endpoint.requestor.requestor import Requestor
-from mrc.endpoint.requestor.requests import full_packet_bytes
+from mrc.endpoint.requestor.send import full_packet_bytes
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.tracing import QpTrace

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.datapath.packet_checks import SOUND, PacketChecks
+from mrc.endpoint.datapath.receive import SOUND, PacketChecks
 from mrc.endpoint.events import Event, local_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit

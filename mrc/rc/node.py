@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.datapath.arrivals import MAX_PORTS
+from mrc.endpoint.datapath.qp_datapath import MAX_PORTS
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.errors import CallerError
 from mrc.fabric.host_view import FabricPort

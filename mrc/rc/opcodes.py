@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from mrc.endpoint.datapath.packet_checks import TransportTerms
+from mrc.endpoint.datapath.receive import TransportTerms
 from mrc.wire.opcodes import OPCODES
 
 

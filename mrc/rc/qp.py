@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.completions import Completion, WorkStatus
-from mrc.endpoint.datapath.arrivals import PeerSources
+from mrc.endpoint.datapath.qp_datapath import PeerSources
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts
 from mrc.endpoint.paths.addressing import Path

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
-from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.receives import Receives
-from mrc.endpoint.responder.request_checks import RequestChecks
+from mrc.endpoint.responder.request_checks import PeerRequest, RequestChecks
 from mrc.rc.config import RcConfig
 from mrc.rc.counters import RcCounters
 from mrc.rc.framing import Framing

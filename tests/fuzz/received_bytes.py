@@ -20,7 +20,7 @@ import numpy as np
 
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.intake import Intake
+from mrc.endpoint.datapath.receive import Intake
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mrc.conformance.codec.icrc import covered, icrc, icrc_bytes
-from mrc.endpoint.datapath.packet_checks import DROPPED, PacketChecks
+from mrc.endpoint.datapath.receive import DROPPED, PacketChecks
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.fields import COMMON, Fields

@@ -11,7 +11,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
 from mrc.endpoint.requestor.feedback import Feedback
-from mrc.endpoint.requestor.requests import RequestMaker
+from mrc.endpoint.requestor.send import RequestMaker
 from mrc.wire.fields import SACK
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch

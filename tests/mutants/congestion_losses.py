@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.requestor.nacked import NackHandler
-from mrc.endpoint.requestor.requests import RequestMaker
+from mrc.endpoint.requestor.send import RequestMaker
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.wire.names import NackReason
 from mrc.wire.transmit_batch import TransmitBatch

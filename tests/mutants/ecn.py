@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.receive import PacketChecks
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.fields import COMMON

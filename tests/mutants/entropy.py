@@ -11,7 +11,7 @@ from mrc.conformance.setup import Setup
 from mrc.conformance.targets.in_process_paths import InProcessPaths
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.formats import EvFormat
-from mrc.endpoint.responder.answers import Answer, Reflector
+from mrc.endpoint.responder.request_checks import Answer, Reflector
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField
 from mrc.wire.fields import COMMON

@@ -9,16 +9,15 @@ import numpy as np
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.intake import Intake
-from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, PacketChecks
+from mrc.endpoint.datapath.receive import DROPPED, SOUND, Intake, PacketChecks
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.node.operation_intake import OperationIntake
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.feedback import BY_HOLE, Feedback
 from mrc.endpoint.requestor.nacked import NackHandler
-from mrc.endpoint.responder.answers import Answer
-from mrc.endpoint.responder.sacks import SackMaker
+from mrc.endpoint.responder.answers import SackMaker
+from mrc.endpoint.responder.request_checks import Answer
 from mrc.wire.fields import COMMON, NACK, Fields
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import Op

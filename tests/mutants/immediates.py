@@ -7,7 +7,7 @@ from typing import Any
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkKind, WorkStatus
-from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.datapath.qp_datapath import Arrivals
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.refusals import ACK_SYNDROME, Verdict

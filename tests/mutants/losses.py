@@ -7,7 +7,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.feedback import BY_HOLE, Feedback
 from mrc.endpoint.requestor.requestor import Requestor
-from mrc.endpoint.requestor.requests import RequestMaker
+from mrc.endpoint.requestor.send import RequestMaker
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch

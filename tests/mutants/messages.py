@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.responder.message_checks import DMALEN, VA_OF_PSN_0, MessageChecks
-from mrc.endpoint.responder.opcode_terms import IMMEDIATE
-from mrc.endpoint.responder.peer_request import PeerRequest
+from mrc.endpoint.responder.request_checks import DMALEN, IMMEDIATE, VA_OF_PSN_0, MessageChecks, PeerRequest
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket

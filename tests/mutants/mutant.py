@@ -22,10 +22,8 @@ from mrc.conformance.targets.in_process_paths import InProcessPaths
 from mrc.core import COMPILED, INTERPRETED, VARIABLE
 from mrc.endpoint.config import EndpointConfig
 from mrc.endpoint.congestion import Nscc
-from mrc.endpoint.datapath.arrivals import Arrivals, PeerSources
-from mrc.endpoint.datapath.intake import Intake
-from mrc.endpoint.datapath.packet_checks import PacketChecks
-from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.qp_datapath import Arrivals, PeerSources, QpDatapath
+from mrc.endpoint.datapath.receive import Intake, PacketChecks
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.operation_intake import OperationIntake
@@ -38,23 +36,17 @@ from mrc.endpoint.paths.reverse import ControlEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
-from mrc.endpoint.requestor.data_sender import DataSender
 from mrc.endpoint.requestor.feedback import Feedback
-from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
 from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.requestor.requestor import Requestor
-from mrc.endpoint.requestor.requests import RequestMaker
-from mrc.endpoint.requestor.retries import RetryBudget
-from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.send import DataSender, RequestMaker, SendRoom
 from mrc.endpoint.requestor.sent import SentPackets
-from mrc.endpoint.responder.answers import Answer, PendingAnswers, Reflector
-from mrc.endpoint.responder.message_checks import MessageChecks
-from mrc.endpoint.responder.nacks import NackMaker
+from mrc.endpoint.responder.answers import NackMaker, PendingAnswers, SackMaker
 from mrc.endpoint.responder.received import ReceivedPsns, ReceiveWindow
 from mrc.endpoint.responder.receives import Receives
-from mrc.endpoint.responder.request_checks import ResourceLimits
+from mrc.endpoint.responder.request_checks import Answer, MessageChecks, Reflector, ResourceLimits
 from mrc.endpoint.responder.responder import Responder
-from mrc.endpoint.responder.sacks import SackMaker
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField
 from mrc.wire.profile import WireProfile

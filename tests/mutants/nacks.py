@@ -10,9 +10,8 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.nacked import PATH_REASONS, RESPONSES, NackHandler, NackResponse
 from mrc.endpoint.requestor.sent import PsnState
-from mrc.endpoint.responder.answers import Answer
-from mrc.endpoint.responder.nacks import NackMaker
-from mrc.endpoint.responder.request_checks import ResourceLimits
+from mrc.endpoint.responder.answers import NackMaker
+from mrc.endpoint.responder.request_checks import Answer, ResourceLimits
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import NACK
 from mrc.wire.names import NackReason

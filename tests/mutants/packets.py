@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.requestor.requests import RequestMaker
+from mrc.endpoint.requestor.send import RequestMaker
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK, RTX, TS

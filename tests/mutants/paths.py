@@ -12,7 +12,7 @@ from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.loss import RetryBudget
 from mutants.mutant import mutant
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.node.peer_ports import PeerPorts
 from mrc.endpoint.paths.probing import PathProbing
-from mrc.endpoint.responder.answers import Answer
-from mrc.endpoint.responder.sacks import SackMaker
+from mrc.endpoint.responder.answers import SackMaker
+from mrc.endpoint.responder.request_checks import Answer
 from mrc.wire.fields import COMMON, ENDPOINT_REQUEST, SACK
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import SETH_PR

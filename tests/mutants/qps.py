@@ -7,8 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.datapath.arrivals import Arrivals
-from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.qp_datapath import Arrivals, QpDatapath
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer

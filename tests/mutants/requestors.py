@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.datapath.qp_datapath import Arrivals
 from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requestor.acknowledgements import Sack
 from mrc.endpoint.requestor.feedback import Feedback
-from mrc.endpoint.requestor.sack_reading import Sack
 from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
 from mrc.wire.rows import EXTENSION_AT
 from mutants.mutant import mutant

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrc.endpoint.datapath.arrivals import PeerSources
-from mrc.endpoint.datapath.qp_table import QpTable
+from mrc.endpoint.datapath.qp_datapath import PeerSources
+from mrc.endpoint.datapath.qps import QpTable
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.qp import QueuePair

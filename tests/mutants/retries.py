@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.loss import RetryBudget
 from mrc.endpoint.requestor.nacked import NackHandler
-from mrc.endpoint.requestor.retries import RetryBudget
 from mutants.mutant import mutant
 
 _DEFAULT_T = 1024 << 14

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.requestor.acknowledgements import Acknowledgements
-from mrc.endpoint.requestor.sack_reading import Sack
+from mrc.endpoint.requestor.acknowledgements import Acknowledgements, Sack
 from mutants.mutant import mutant
 
 _NO_SAMPLE = -1

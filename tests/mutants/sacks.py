@@ -10,9 +10,9 @@ import numpy as np
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.reverse import ControlEvs
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.responder.answers import Answer, Reflector
+from mrc.endpoint.responder.answers import SackMaker
 from mrc.endpoint.responder.received import ReceivedPsns
-from mrc.endpoint.responder.sacks import SackMaker
+from mrc.endpoint.responder.request_checks import Answer, Reflector
 from mrc.wire.fields import COMMON, SACK, Fields
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedPacket

@@ -10,12 +10,10 @@ from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.requestor.data_sender import DataSender
 from mrc.endpoint.requestor.feedback import Feedback
-from mrc.endpoint.requestor.request_headers import RequestHeaders
 from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.requestor.send import DataSender, RequestHeaders, SendRoom
 from mrc.endpoint.requestor.send_queue import COLUMNS
-from mrc.endpoint.requestor.send_room import SendRoom
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.fields import REQUEST

@@ -9,7 +9,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.loss import LossDetector
-from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.send import SendRoom
 from mutants.mutant import mutant
 
 _NONE = -1

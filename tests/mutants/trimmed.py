@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, PacketChecks
+from mrc.endpoint.datapath.receive import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON

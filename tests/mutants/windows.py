@@ -8,8 +8,8 @@ from typing import Any
 from mrc.endpoint.config import MPR_UNIT
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.requestor.acknowledgements import Sack
 from mrc.endpoint.requestor.feedback import Feedback
-from mrc.endpoint.requestor.sack_reading import Sack
 from mrc.endpoint.responder.received import ReceiveWindow
 from mutants.mutant import mutant
 

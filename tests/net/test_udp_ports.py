@@ -18,7 +18,7 @@ import pytest
 from patience import PATIENCE_S, Fence, until_in_use
 
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.packet_checks import TRIMMED, PacketChecks
+from mrc.endpoint.datapath.receive import TRIMMED, PacketChecks
 from mrc.endpoint.paths.addressing import PlanePair, stev_paths
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric.host_view import FabricPort

@@ -12,7 +12,7 @@ import pytest
 from hand_peer import ONLY, ONLY_IMMEDIATE, REGION_VA, HandPeer, icrc
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.datapath.arrivals import MAX_PORTS, PeerSources
+from mrc.endpoint.datapath.qp_datapath import MAX_PORTS, PeerSources
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric.host_view import Fabric, FabricPort

@@ -90,8 +90,8 @@ def test_text_of_a_help_is_not_taken_for_markup() -> None:
 @pytest.mark.parametrize(
     ("link", "shown"),
     [
-        ("[`Sacks`](../mrc/endpoint/responder/sacks.py)", "Sacks (`mrc/endpoint/responder/sacks.py`)"),
-        ("[sacks.py](../mrc/endpoint/responder/sacks.py)", "`mrc/endpoint/responder/sacks.py`"),
+        ("[`Sacks`](../mrc/endpoint/responder/answers.py)", "Sacks (`mrc/endpoint/responder/answers.py`)"),
+        ("[answers.py](../mrc/endpoint/responder/answers.py)", "`mrc/endpoint/responder/answers.py`"),
         ("[changes](../CHANGELOG.md)", "[changes](changelog.md)"),
         ("[the pages](protocol)", "the pages (`docs/protocol`)"),
         ("[the lab](lab.md#names)", "[the lab](lab.md#names)"),

@@ -18,7 +18,7 @@ from mrc.bench.prepared import harmless, through_the_fabric, write_packets
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, cpu_seconds_per_gb
 from mrc.child import Child
-from mrc.endpoint.requestor.requests import full_packet_bytes
+from mrc.endpoint.requestor.send import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.lab.children import start_on

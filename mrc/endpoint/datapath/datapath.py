@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.intake import Intake
-from mrc.endpoint.datapath.packet_checks import PacketChecks
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
-from mrc.endpoint.datapath.qp_table import QpTable
-from mrc.endpoint.datapath.scheduler import Scheduler
+from mrc.endpoint.datapath.qps import QpTable, Scheduler
+from mrc.endpoint.datapath.receive import Intake, PacketChecks
 from mrc.endpoint.doorbells import Doorbells
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.parts.deadlines import FOREVER

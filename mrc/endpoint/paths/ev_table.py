@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mrc.endpoint.parts.numbers import column
+from mrc.endpoint.parts.numbers import Table, column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.states import CARRIES_DATA, EvState
 from mrc.wire.compiled import const_u8s, i64s, may_raise, python, u8s
@@ -15,6 +15,7 @@ _DENIED = int(EvState.DENIED)
 _CARRIES_DATA: const_u8s = memoryview(CARRIES_DATA)
 _NEVER = _NONE = -1
 _COLUMNS = 12
+INDEX = 1  # in a row of `EvTable.by_ev`
 
 
 class EvTable:
@@ -23,6 +24,7 @@ class EvTable:
     A plane is the EVs of one local port; planes are numbered from 0 by rising port. An EV that the profile no longer
     has is of plane -1. `members` are the indexes of the others, plane by plane: those of plane p from `first[p]` to
     `first[p + 1]`. A plane is `closed` when its port is down at either end, `shut_here` when it is at ours.
+    `by_ev` has the INDEX of each EV.
     """
 
     count: int
@@ -46,9 +48,8 @@ class EvTable:
     first: i64s
     members: i64s
     usable: i64s
-    _room: int
     _columns: i64s
-    _slots: i64s
+    by_ev: Table
 
     __slots__ = tuple(__annotations__)
 
@@ -59,8 +60,7 @@ class EvTable:
         self._divide(0)
         self.planes = 0
         self._arrange(0, 0)
-        self._slots = column(0)
-        self._room = 0
+        self.by_ev = Table(2)
 
     def _divide(self, count: int) -> may_raise[None]:
         """The columns by index are parts of one: each memoryview takes half a kilobyte."""
@@ -106,7 +106,8 @@ class EvTable:
             self.first_sent_at[index] = self.last_sent_at[index] = _NEVER
             self.condemned_by[index] = self.condemned_through[index] = self.skip_until[index] = _NEVER
             self.plane_of[index] = _NONE
-        self._hash()
+            row: int = self.by_ev.put(path.ev)
+            self.by_ev.cells[row + INDEX] = index
 
     def arrange(self, current: Sequence[int]) -> python[None]:
         """The profile has these EVs, by index, and no others. No plane is closed."""
@@ -152,33 +153,3 @@ class EvTable:
         for place in range(self.first[self.planes]):
             allowed += self.state[self.members[place]] != _DENIED
         return allowed == 0
-
-    # ------------------------------------------------------------------ EVs to indexes
-
-    def _hash(self) -> python[None]:
-        """Have a place for each EV, and as many that are empty at least: then a search ends soon."""
-        self._room = 4
-        while self._room < 2 * self.count:
-            self._room *= 2
-        self._slots = column(self._room, _NONE)
-        for index in range(self.count):
-            self._put(index)
-
-    def _put(self, index: int) -> None:
-        slot = self._slot(self.ev[index])
-        while self._slots[slot] != _NONE:
-            slot = slot + 1 & self._room - 1
-        self._slots[slot] = index
-
-    def _slot(self, ev: int) -> int:
-        """Where the search for an EV begins."""
-        return (ev ^ ev >> 7 ^ ev >> 16) & self._room - 1
-
-    def index_of(self, ev: int) -> int:
-        """The index of an EV, or -1."""
-        slot = self._slot(ev)
-        while self._slots[slot] != _NONE:
-            if self.ev[self._slots[slot]] == ev:
-                return self._slots[slot]
-            slot = slot + 1 & self._room - 1
-        return _NONE

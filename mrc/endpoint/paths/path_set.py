@@ -17,7 +17,7 @@ from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.ev_events import ANY_STATE, EvObservers
-from mrc.endpoint.paths.ev_table import EvTable
+from mrc.endpoint.paths.ev_table import INDEX, EvTable
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ControlEvs, ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
@@ -42,6 +42,7 @@ _CARRIES_DATA: const_u8s = memoryview(CARRIES_DATA)
 _NEXT: const_u8s = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
 NEVER = -1
 _NEVER = _NONE = NEVER
+_INDEX = INDEX
 _ANY_STATE = ANY_STATE
 
 
@@ -210,7 +211,8 @@ class PathSet:
 
     def index(self, ev: int) -> int:
         """The index of an EV of this profile, or -1."""
-        return self._evs.index_of(ev)
+        row = self._evs.by_ev.find(ev)
+        return _NONE if row < 0 else self._evs.by_ev.cells[row + _INDEX]
 
     def on_ev_answered(self, index: int, now: int) -> None:
         """What was sent on this EV was acknowledged: control packets may take it."""

@@ -13,11 +13,10 @@ from mrc.endpoint.congestion.base import NO_SAMPLE
 from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import NAK_STATUS
-from mrc.endpoint.requestor.acknowledgements import Acknowledgements
+from mrc.endpoint.requestor.acknowledgements import Acknowledgements, Sack
 from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.requestor.probes import Probes
-from mrc.endpoint.requestor.sack_reading import Sack
-from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.send import SendRoom
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from mrc.endpoint.congestion.estimates import RttEstimator
     from mrc.endpoint.counters import Counters
     from mrc.endpoint.paths.path_set import PathSet
-    from mrc.endpoint.requestor.loss import LossDetector
-    from mrc.endpoint.requestor.retries import RetryBudget
+    from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
     from mrc.endpoint.requestor.send_queue import SendQueue
     from mrc.endpoint.requestor.sent import SentPackets
     from mrc.endpoint.tracing import QpTrace
@@ -216,7 +214,8 @@ class Feedback:
         if self._loss.holes():
             self._lose_holes(now)
         self.take_up_bad_evs(now)
-        self._nacks.on_cack_moved()
+        if self._nacks.waits:
+            self._nacks.on_cack_moved()
         if not self._dynamic_mpr:
             self._sent.right_edge = self._sent.una + self._send_window
         self._queue.finish(self._sent.una)
@@ -300,8 +299,8 @@ class Feedback:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        of_losses = min(self._loss.next_deadline(), self._retries.next_deadline)
-        return min(of_losses, self._probes.next_deadline(), self._nacks.next_deadline())
+        deadline = min(self._loss.next_deadline(), self._retries.next_deadline, self._probes.next_deadline())
+        return min(deadline, self._nacks.next_deadline()) if self._nacks.waits else deadline
 
     def on_timer(self, now: int) -> None:
         """Run every timer that is due."""

@@ -12,7 +12,7 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
-from mrc.endpoint.requestor.sack_reading import OLDEST_PSNS
+from mrc.endpoint.requestor.acknowledgements import OLDEST_PSNS
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire import octets
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from mrc.endpoint.congestion.estimates import RttEstimator
     from mrc.endpoint.counters import Counters
     from mrc.endpoint.paths.path_set import PathSet
-    from mrc.endpoint.requestor.loss import LossDetector
-    from mrc.endpoint.requestor.retries import RetryBudget
+    from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
     from mrc.endpoint.requestor.sent import SentPackets
     from mrc.endpoint.tracing import QpTrace
 
@@ -79,7 +78,10 @@ def _name_of(reason: int) -> python[str]:
 
 
 class NackHandler:
-    """Takes NACKs: their PSNs are lost, and sent again at once (`resend` takes them), later, or never (`fail`)."""
+    """Takes NACKs: their PSNs are lost, and sent again at once (`resend` takes them), later, or never (`fail`).
+
+    `waits`: some of them may wait for their time or the window. While it is not set nothing else here need be asked.
+    """
 
     _sent: SentPackets
     _rtt: RttEstimator
@@ -96,8 +98,8 @@ class NackHandler:
     _fails_on_unknown: bool
     _most_wait: int
     _oldest: int
-    _oldest_since: int
     _window: int
+    waits: bool
 
     __slots__ = tuple(__annotations__)
 
@@ -116,8 +118,9 @@ class NackHandler:
         self._fail = sending.fail
         # PSNs by when they are due, ns; one for which `sent.due_at` says otherwise is void.
         self._waiting = Heap()
-        # The oldest unacknowledged PSN, and the first transmission made since it has been that.
-        self._oldest, self._oldest_since = sending.sent.una, sending.sent.next_transmission
+        self.waits = False
+        # The oldest unacknowledged PSN when what waits was last looked at.
+        self._oldest = sending.sent.una
         self._waiting_for_window = Heap()  # of PSNs
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW
@@ -212,11 +215,13 @@ class NackHandler:
         response = self._response_to(reason)
         if response == _RESEND or self._fits_by_now(psn, transmission):
             self._resend.push(psn, 0)
-        elif response == _WAIT_FOR_WINDOW and psn > self._sent.una:
-            self._window = min(self._window, psn - self._sent.una)
-            self._waiting_for_window.push(psn, 0)
         else:
-            self._wait(psn, now)
+            self.waits, self._oldest = True, self._sent.una
+            if response == _WAIT_FOR_WINDOW and psn > self._oldest:
+                self._window = min(self._window, psn - self._oldest)
+                self._waiting_for_window.push(psn, 0)
+            else:
+                self._wait(psn, now)
 
     def _trace_lost(self, transmission: int, reason: int) -> with_gil[None]:
         assert self._trace is not None
@@ -240,23 +245,23 @@ class NackHandler:
 
         One that the peer refused although it was the oldest already has to wait (MRC-NACK-20, MRC-NACK-21).
         """
-        return psn == self._oldest and transmission < self._oldest_since
+        return psn == self._sent.una and transmission < self._sent.una_since
 
     # ------------------------------------------------------------------ what waits
 
     def on_cack_moved(self) -> None:
-        """Send again what fits the peer's buffers or window now."""
+        """Send again what fits the peer's buffers or window now. It is asked while something `waits`."""
         una = self._sent.una
         if una != self._oldest:
-            self._oldest, self._oldest_since = una, self._sent.next_transmission
+            self._oldest = una
             if una < self._sent.next_psn and self._stop_waiting(una):
                 self._resend.push(una, 0)
-        if not self._waiting_for_window.count:
-            return
-        while self._waiting_for_window.first() - una < self._window:
-            self._resend.push(self._waiting_for_window.pop(), 0)
-        if not self._waiting_for_window.count:
-            self._window = _ANY_WINDOW
+        if self._waiting_for_window.count:
+            while self._waiting_for_window.first() - una < self._window:
+                self._resend.push(self._waiting_for_window.pop(), 0)
+            if not self._waiting_for_window.count:
+                self._window = _ANY_WINDOW
+        self.waits = self.keeps_waiting()
 
     def _stop_waiting(self, psn: int) -> bool:
         """Let this PSN, which is in use, wait no longer for its time. False: it did not."""
@@ -298,3 +303,4 @@ class NackHandler:
             self._stop_waiting(self._waiting.value())
             self._waiting.pop()
         self._waiting_for_window.clear()
+        self.waits = False

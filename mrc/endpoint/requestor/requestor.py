@@ -14,15 +14,12 @@ from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
-from mrc.endpoint.requestor.data_sender import DataSender
 from mrc.endpoint.requestor.feedback import Feedback
-from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
 from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.requestor.probes import Probes
-from mrc.endpoint.requestor.requests import RequestMaker, full_packet_bytes
-from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.send import DataSender, RequestMaker, SendRoom, full_packet_bytes
 from mrc.endpoint.requestor.send_queue import SendQueue
-from mrc.endpoint.requestor.send_room import SendRoom
 from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.endpoint.work import WriteRequest
@@ -159,7 +156,9 @@ class Requestor:
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
-        return self._probes.waiting or self.queue.has_unsent() or self._sender.has_lost() or self._nacks.keeps_waiting()
+        if self._probes.waiting or self.queue.has_unsent() or self._sender.has_lost():
+            return True
+        return self._nacks.waits and self._nacks.keeps_waiting()
 
     def one_packet_waits(self) -> bool:
         """Whether a single packet of new data is all there is to send, judged by its message."""

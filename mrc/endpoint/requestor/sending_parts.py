@@ -9,8 +9,7 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.congestion.estimates import RttEstimator
 from mrc.endpoint.parts.numbers import Heap
-from mrc.endpoint.requestor.loss import LossDetector
-from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
 from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.records import record

@@ -38,12 +38,14 @@ def _ring_size(at_least: int) -> python[int]:
 class SentPackets:
     """PSN and transmission rings of one QP. `window` is the most PSNs ever in use at once.
 
-    `una` is the oldest PSN not covered by cack_psn (cack_psn + 1), `next_psn` the next new one, `right_edge` the first
+    `una` is the oldest PSN not covered by cack_psn (cack_psn + 1), `una_since` the first transmission made since it has
+    been that, `next_psn` the next new one, `right_edge` the first
     beyond what the peer ever granted; `head` the oldest transmission not settled by loss detection,
     `next_transmission` the next to be made.
     """
 
     una: public[int]
+    una_since: public[int]
     next_psn: public[int]
     right_edge: public[int]
     head: public[int]
@@ -72,7 +74,7 @@ class SentPackets:
 
     def __init__(self, window: int, first_psn: int) -> None:
         self.una = self.next_psn = self.right_edge = first_psn
-        self.head = self.next_transmission = 0
+        self.head = self.next_transmission = self.una_since = 0
         self.outstanding = 0
         self._make_log(_LEAST_RING)
         self.make_rings(window)

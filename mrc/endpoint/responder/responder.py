@@ -15,15 +15,19 @@ from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rate_limit import RateLimit
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
-from mrc.endpoint.responder.answers import NO_PROBE, Answer, ControlPackets, Reflector
-from mrc.endpoint.responder.message_checks import MessageChecks
-from mrc.endpoint.responder.nacks import NackMaker
-from mrc.endpoint.responder.opcode_terms import IMMEDIATE
-from mrc.endpoint.responder.peer_request import PeerRequest
+from mrc.endpoint.responder.answers import ControlPackets, NackMaker, SackMaker
 from mrc.endpoint.responder.received import ReceiveBudget, ReceivedPsns, ReceiveWindow
 from mrc.endpoint.responder.receives import Receives
-from mrc.endpoint.responder.request_checks import RequestChecks, ResourceLimits
-from mrc.endpoint.responder.sacks import SackMaker
+from mrc.endpoint.responder.request_checks import (
+    IMMEDIATE,
+    NO_PROBE,
+    Answer,
+    MessageChecks,
+    PeerRequest,
+    Reflector,
+    RequestChecks,
+    ResourceLimits,
+)
 from mrc.endpoint.traffic_class import CE
 from mrc.endpoint.work import SOLICITED
 from mrc.wire import octets

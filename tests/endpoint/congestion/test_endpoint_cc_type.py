@@ -10,7 +10,7 @@ from recording_window import RecordingWindows
 
 from mrc.endpoint.config import Capability
 from mrc.endpoint.congestion import PENALTY_UNKNOWN
-from mrc.endpoint.requestor.sack_reading import Sack
+from mrc.endpoint.requestor.acknowledgements import Sack
 from mrc.wire.received_batch import ReceivedBatch
 
 

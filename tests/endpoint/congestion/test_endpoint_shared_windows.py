@@ -23,7 +23,7 @@ from several import CONFIG, NOMINAL, SMALL, Several
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
-from mrc.endpoint.datapath.scheduler import SendState, send_state
+from mrc.endpoint.datapath.qps import SendState, send_state
 
 RTT = 100 * MICROSECOND
 TRIMMED, NO_BITMAP, UNEXP_EVENT = 0x01, 0x06, 0x19

@@ -22,7 +22,7 @@ from within import SEEN_FROM_WITHIN
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
-from mrc.endpoint.datapath.scheduler import SEND_STATES, SendState, send_state
+from mrc.endpoint.datapath.qps import SEND_STATES, SendState, send_state
 
 RTT = 100 * MICROSECOND
 TRIMMED, NO_BITMAP, UNEXP_EVENT = 0x01, 0x06, 0x19

@@ -10,7 +10,7 @@ from several import NOMINAL, SMALL, Several
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, LossConfig, QpConfig
-from mrc.endpoint.datapath.scheduler import SendState, send_state
+from mrc.endpoint.datapath.qps import SendState, send_state
 from mrc.wire.packet import decode_transport
 from mrc.wire.transmit_batch import TransmitBatch
 

@@ -7,7 +7,7 @@ import pytest
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion.estimates import RttEstimator
-from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.loss import RetryBudget
 from mrc.endpoint.requestor.sent import SentPackets
 
 MS = 1_000_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The longest waits there can be still fit a clock of 64 bits (mrc/endpoint/requestor/retries.py, nscc.py)."""
+"""The longest waits there can be still fit a clock of 64 bits (mrc/endpoint/requestor/loss.py, nscc.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import Nscc, NsccConfig, PacketSizes
 from mrc.endpoint.congestion.estimates import RttEstimator
-from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.loss import RetryBudget
 from mrc.endpoint.requestor.sent import SentPackets
 
 MOST = 1 << 61

@@ -14,7 +14,7 @@ from mrc.core import PACKAGE
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.requestor.request_headers import RequestHeaders
+from mrc.endpoint.requestor.send import RequestHeaders
 from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.frames import Frames
@@ -97,8 +97,8 @@ def test_each_packet_of_a_message_has_its_own_va_and_the_messages_length(positio
 
 def test_the_opcode_of_a_packet_by_its_place_in_the_message() -> None:
     """In a copy of the module imported afresh. [begins | ends | immediate], which counts only where a message ends."""
-    source = PACKAGE / "endpoint" / "requestor" / "request_headers.py"
-    fresh = SourceFileLoader("afresh_request_headers", str(source))
+    source = PACKAGE / "endpoint" / "requestor" / "send.py"
+    fresh = SourceFileLoader("afresh_send", str(source))
     module = module_from_spec(spec_from_loader(fresh.name, fresh))  # type: ignore[arg-type]
     fresh.exec_module(module)
     assert list(module._OPCODES) == [MIDDLE, FIRST, LAST, ONLY, MIDDLE, FIRST, LAST_IMMEDIATE, ONLY_IMMEDIATE]

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.responder.answers import Answer, PendingAnswers
+from mrc.endpoint.responder.answers import PendingAnswers
+from mrc.endpoint.responder.request_checks import Answer
 
 
 def _answer(number: int) -> Answer:

@@ -112,7 +112,7 @@ def test_the_window_may_be_as_wide_as_its_span(span: int) -> None:
 
 def test_what_an_opcode_says_of_its_place_in_a_message() -> None:
     """wire.md sections 2 and 4; in a copy imported afresh, since the tables are worked out on import."""
-    spec = importlib.import_module("mrc.endpoint.responder.opcode_terms").__spec__
+    spec = importlib.import_module("mrc.endpoint.responder.request_checks").__spec__
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, Target
-from mrc.endpoint.datapath.arrivals import PeerSources
-from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.qp_datapath import PeerSources
+from mrc.endpoint.datapath.receive import PacketChecks
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import RequestChecks
 from mrc.rc import RcEndpoint, RcQueuePair

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from mrc.endpoint.datapath.arrivals import PeerSources
-from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.qp_datapath import PeerSources
+from mrc.endpoint.datapath.receive import PacketChecks
 from mrc.rc import RcEndpoint, RcQueuePair
 from mrc.rc.framing import Framing
 from mrc.rc.opcodes import RcOp

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mrc.endpoint.refusals import ACK_SYNDROME, Verdict
-from mrc.endpoint.responder.peer_request import PeerRequest
 from mrc.endpoint.responder.receives import Receives
-from mrc.endpoint.responder.request_checks import RequestChecks
+from mrc.endpoint.responder.request_checks import PeerRequest, RequestChecks
 from mrc.rc import RcEndpoint, RcQueuePair
 from mrc.rc.opcodes import WRITES, RcOp
 from mrc.rc.responder import Responder, Rest

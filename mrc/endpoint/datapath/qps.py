@@ -1,23 +1,114 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # compiled (docs/contributing/compiled.md)
-"""Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not.
+"""The QPs of one endpoint: in their slots, by number, as code without the interpreter finds them, and in turn.
 
-QPs are named by their slots in the endpoint's table, controllers by numbers given here.
+Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not. The
+scheduler names QPs by their slots, controllers by numbers given here.
 """
 
 from __future__ import annotations
 
+from array import array
 from enum import IntEnum
+from typing import Any
 
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
-from mrc.endpoint.datapath.qp_table import QpTable
-from mrc.endpoint.parts.numbers import column
+from mrc.endpoint.parts.numbers import Table, column
 from mrc.wire import octets
-from mrc.wire.compiled import i64s, may_raise, pointer, python
+from mrc.wire.compiled import i64s, may_raise, objects, pointer, python, with_gil
 
+_LEAST_ROOM = 4
 _NONE = -1
+_NOBODY: Any = None
+_SLOT = 1  # in a row of a QPN
 _COLUMNS = 6
+
+
+class QpTable:
+    """Each QP has a slot, 0 .. `room` - 1, for as long as it is in here: `at[slot]` is that QP.
+
+    From `begin` to `end` packets are taken in, timers run or packets are made, and a QP may be removed by the
+    application's code. Such a QP stays in its slot until the next `begin`: packets made until `end` are sent before
+    that. `holds` says that it is no longer in here. Nobody may ask for a slot that has been free since.
+    """
+
+    at: objects[QpDatapath]
+    _removed: list[int]
+    _free: array[int]
+    _some_removed: bool
+    room: int
+    _under_way: int
+    _held: pointer
+    _by_qpn: Table
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self) -> None:
+        self.at = []
+        # An array: numbers of their own, freed one by one, would keep memory from the system.
+        self._free = array("q")
+        self.room = 0
+        self._held = octets.words(0)
+        self._by_qpn = Table(2)
+        # The slots of QPs that are no longer in here and may still be in use.
+        self._removed = []
+        self._some_removed = False
+        self._under_way = 0
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._held)
+
+    def add(self, qp: QpDatapath) -> may_raise[None]:
+        """Give a QP its slot."""
+        if not self._free:
+            more = max(_LEAST_ROOM, self.room)
+            self._free = array("q", range(self.room + more - 1, self.room - 1, -1))
+            self.room += more
+            self.at += [_NOBODY] * more
+            self._held = octets.longer_words(self._held, self.room - more, self.room)
+        qp.slot = self._free.pop()
+        self.at[qp.slot] = qp
+        self._held[qp.slot] = 1
+        row: int = self._by_qpn.put(qp.qpn)
+        self._by_qpn.cells[row + _SLOT] = qp.slot
+
+    def remove(self, qp: QpDatapath) -> python[None]:
+        """Take a QP out that is in here."""
+        self._removed.append(qp.slot)
+        self._some_removed = True
+        self._held[qp.slot] = 0
+        qp.slot = _NONE
+        self._by_qpn.remove(self._by_qpn.find(qp.qpn))
+        if not self._under_way:
+            self._let_go()
+
+    def begin(self) -> None:
+        """QPs are in use until `end`. Calls may be nested."""
+        if self._some_removed and not self._under_way:
+            self._let_go()
+        self._under_way += 1
+
+    def end(self) -> None:
+        """What the latest `begin` began is over."""
+        self._under_way -= 1
+
+    def _let_go(self) -> with_gil[None]:
+        """Forget the QPs that were removed."""
+        removed, self._removed = self._removed, []
+        self._some_removed = False
+        for slot in removed:
+            self.at[slot] = _NOBODY
+            self._free.append(slot)
+
+    def find(self, qpn: int) -> int:
+        """The slot of the QP of this number, -1 where there is none."""
+        row = self._by_qpn.find(qpn)
+        return _NONE if row < 0 else self._by_qpn.cells[row + _SLOT]
+
+    def holds(self, slot: int) -> bool:
+        """Whether the QP of this slot is in here."""
+        return self._held[slot] != 0
 
 
 class SendState(IntEnum):
