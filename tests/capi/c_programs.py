@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,8 @@ def listens(port: int) -> bool:
 
 
 def finished(*started: subprocess.Popen[str], within_s: float = WITHIN_S) -> list[subprocess.CompletedProcess[str]]:
-    """What programs that print little ended with. When one has failed the others are ended: they would wait for it."""
+    """What programs that print little ended with. When one has failed the others are ended, as they would wait for it,
+    and what they wrote to stderr says so."""
     by = time.monotonic() + within_s
     try:
         while None in (ends := [each.poll() for each in started]) and not any(ends) and time.monotonic() < by:
@@ -56,9 +58,16 @@ def finished(*started: subprocess.Popen[str], within_s: float = WITHIN_S) -> lis
     finally:
         for each in started:
             each.kill()
+    said = [each.communicate() for each in started]
+    failed = [
+        f"{each.args!r} ended with {end}: {own[1]}" for each, end, own in zip(started, ends, said, strict=True) if end
+    ]
+    why = "killed: " + ("; ".join(failed) or f"it took more than {within_s:.0f} s")
     return [
-        subprocess.CompletedProcess(each.args, each.returncode, *said)
-        for each, said in [(each, each.communicate()) for each in started]
+        subprocess.CompletedProcess(
+            each.args, each.returncode, out, errors + why * (each.returncode == -signal.SIGKILL)
+        )
+        for each, (out, errors) in zip(started, said, strict=True)
     ]
 
 
