@@ -128,3 +128,32 @@ def test_a_process_that_is_python_already_is_joined(inside: Inside) -> None:
     )
     done = run_one(inside, sys.executable, "-c", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_a_qp_of_libibverbs_survives_more_trims_than_one_of_mrc_has_retries(inside: Inside) -> None:
+    """A switch that trims a third of its packets trims one in a few million fifteen times: more than the usual retries.
+    The endpoint in the program says what it has been told."""
+    program = (
+        "import ctypes, struct\n"
+        f"verbs = ctypes.CDLL({str(LIB / SONAME)!r}, mode=ctypes.RTLD_GLOBAL)\n"
+        "def call(name, *given, returns=ctypes.c_void_p):\n"
+        "    function = getattr(verbs, name)\n"
+        "    function.restype = returns\n"
+        "    return function(*(ctypes.c_void_p(each) if isinstance(each, int) else each for each in given))\n"
+        "device = ctypes.c_void_p.from_address(call('ibv_get_device_list', 0)).value\n"
+        "context = call('ibv_open_device', device)\n"
+        "pd, cq = call('ibv_alloc_pd', context), call('ibv_create_cq', context, 16, 0, 0, 0)\n"
+        "qp = call('ibv_create_qp', pd, struct.pack('4P5I2i', 0, cq, cq, 0, 16, 16, 1, 1, 0, 2, 0))\n"
+        "number, gid = ctypes.c_uint32.from_address(qp + 52).value, ctypes.create_string_buffer(16)\n"
+        "call('ibv_query_gid', context, 1, 0, gid)\n"
+        "def modify(state, mask, psn=0):\n"
+        "    attr = struct.pack('9I20x', state, 0, 5, 0, 0, psn, psn, number, 0) + gid.raw + bytes(200)\n"
+        "    return call('ibv_modify_qp', qp, attr, mask, returns=ctypes.c_int)\n"
+        "assert [modify(1, 0x1), modify(2, 0x101181), modify(3, 0x10001)] == [0, 0, 0]\n"
+        "from mrc.capi import host\n"
+        "from mrc.verbs import QP\n"
+        "[made] = [each for each in host._kept[0][0]._objects.values() if isinstance(each, QP)]\n"
+        "print(made.query().exponential_retries)\n"
+    )
+    done = run_one(inside, sys.executable, "-c", program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "24\n", "")

@@ -16,6 +16,10 @@
 #define FOR_RTS (ANY | NEEDED_FOR_RTS | OF_PATHS | OF_SENDING | IBV_QP_MAX_QP_RD_ATOMIC)
 #define IN_RTS (ANY | OF_PATHS)
 
+/* A packet that switches trim is sent again at once and draws on these, more than a congested switch takes. How long a
+ * silent peer is waited for has a bound of its own. */
+#define EXPONENTIAL_RETRIES 24
+
 #define BIT_NAMES(each)                                                                                                \
 	each(IBV_QP_STATE) each(IBV_QP_CUR_STATE) each(IBV_QP_ACCESS_FLAGS) each(IBV_QP_PKEY_INDEX) each(IBV_QP_PORT)          \
 	each(IBV_QP_QKEY) each(IBV_QP_AV) each(IBV_QP_PATH_MTU) each(IBV_QP_TIMEOUT) each(IBV_QP_RETRY_CNT)                    \
@@ -160,6 +164,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		return error;
 	for (int each = 0; each < CALL_WORDS; each++)
 		words[each] = NOT_GIVEN;
+	if (mrc_wanted_state((struct qp *)ibv, attr, mask) == IBV_QPS_RTS)
+		words[MODIFY_EXPONENTIAL] = EXPONENTIAL_RETRIES;
 	/* Port, pkey_index, timeouts, retries, access flags and read depths are not MRC's: they are taken and not used. */
 	return mrc_modify((struct qp *)ibv, attr, mask, words);
 }
