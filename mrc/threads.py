@@ -35,8 +35,9 @@ def start_thread(target: Callable[..., object], *args: object, name: str) -> thr
 def in_thread(function: Callable[[], T]) -> T:
     """What `function` returns, or raises, when a thread of its own runs it.
 
-    That thread has ended when this returns or raises: what a signal handler raises meanwhile, as Ctrl-C does, comes
-    after that, or before `function` has begun. A handler runs in the main thread, so none ends `function` halfway.
+    An interrupt meanwhile, as Ctrl-C, is raised when `function` has ended or before it has begun: signal handlers run
+    in the main thread, so none ends it halfway. Only a second interrupt, while the first one waits for that, is raised
+    at once.
     Raises SystemRefused as `start_thread` does.
     """
     outcome: list[T] = []

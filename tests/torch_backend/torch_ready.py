@@ -70,5 +70,5 @@ if __name__ == "__main__":
         os.environ.clear()
         os.environ.update(request["env"])
         sys.argv = request["argv"]
-        # The rank ends as a program does, with what is registered for the end of the interpreter.
+        # A rank that does not leave by os._exit ends as a program does, with what is registered for that.
         runpy.run_path(sys.argv[0], run_name="__main__")

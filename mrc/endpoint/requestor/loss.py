@@ -281,7 +281,7 @@ class RetryBudget:
         self._most_timeouts = _NONE if config.timeout_retries is None else config.timeout_retries
         # Of the interval that runs: when it began, ns, and how often it was doubled.
         self.since = self._doublings = 0
-        # How long the intervals of the PSN that is watched have taken, and how long they may take, ns.
+        # Of the PSN that is watched: the ns that its intervals have taken, and the most that they may take.
         self.waited = 0
         most = config.gives_up_after_ns
         # A budget of few retries is good for two of the longest round trips.

@@ -297,9 +297,9 @@ class MessageChecks:
     ended. What is kept is bounded by the window: one message at most reaches below epsn, every other one has a packet
     above it.
 
-    `open` has those of several packets of which some have arrived, not all. A message starts at a PSN from
-    LEAST_START to MOST_START; VA_OF_PSN_0 is its VA less PSN x path MTU; ARRIVED counts its packets. `refusal` is told
-    of a request that is refused.
+    `open` has a row for each message of which some packets have arrived and others have not. It starts at a PSN from
+    LEAST_START to MOST_START. VA_OF_PSN_0 is its VA less PSN x path MTU. ARRIVED counts its packets that have come.
+    `refusal` receives why a request is refused.
     """
 
     _mask: int
