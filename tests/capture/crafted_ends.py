@@ -19,6 +19,7 @@ def both_ends(
     later: Mapping[int, int],
     *,
     later_back: Mapping[int, int] | None = None,
+    at_once: Mapping[int, float] | None = None,
     mirrored: bool = False,
     offset: int = 0,
     count: int = 240,
@@ -28,8 +29,9 @@ def both_ends(
 ) -> bytes:
     """A flow as sender and receiver see it, times in nanoseconds: `later` is by how much an EV's packets come later,
     `later_back` the same of answers, `offset` how far the receiver's clock is ahead, `drift` how much it gains
-    meanwhile. Every packet is answered, on a path by chance, or (`mirrored`) on its own."""
-    chance, chooses = random.Random(1), random.Random(2)
+    meanwhile. Every packet is answered, on a path by chance, or (`mirrored`) on its own. `at_once` is the share of the
+    answers on an EV that a busy receiver sends at once; it takes 60 to 600 us over the others."""
+    chance, chooses, busy = random.Random(1), random.Random(2), random.Random(3)
     near, far = Crafted(payload=64), Crafted(at="receiver", payload=64)
     begin, have = 30_000 * MICROSECOND, set[int]()
     arrivals = []
@@ -51,6 +53,8 @@ def both_ends(
         above = tuple(each for each in sorted(have) if cack < each <= cack + 64)
         back = PATHS[psn % 4] if mirrored else chooses.choice(PATHS)
         answered = came + RESPONDER
+        if at_once is not None and busy.random() >= at_once[back]:
+            answered += busy.randrange(60 * MICROSECOND, 600 * MICROSECOND)
         came_back = answered + ONE_WAY + (later_back or {}).get(back, 0) + chance.randrange(jitter + 1)
         for crafted, at in ((far, there(answered)), (near, came_back)):
             crafted.sack(at, cack, psn, PATHS[psn % 4], received=above, own_ev=back)

@@ -92,6 +92,20 @@ def test_at_the_sender_less_than_twice_is_not_named(later_us: int) -> None:
     assert "slow-answers" not in found_in(capture)
 
 
+def test_at_the_sender_the_quick_answers_of_a_busy_receiver_may_all_fall_to_other_evs() -> None:
+    """Nearly all answers wait in the receiver, and none of those that do not are sent on the first EV."""
+    at_once = {ev: 0.0 if ev == PATHS[0] else 0.15 for ev in PATHS}
+    found = found_in(both_ends({}, at_once=at_once, count=1200, ends=("sender",)))
+    assert "slow-answers" not in found
+
+
+def test_at_the_sender_slow_answers_show_beside_a_busy_receiver() -> None:
+    at_once = dict.fromkeys(PATHS, 0.15)
+    capture = both_ends({}, later_back={PATHS[1]: 700 * MICROSECOND}, at_once=at_once, count=1200, ends=("sender",))
+    (slow,) = found_in(capture)["slow-answers"]
+    assert slow.evs == (PATHS[1],)
+
+
 def test_at_the_sender_a_slow_path_of_requests_is_not_taken_for_one_of_answers() -> None:
     capture = both_ends({PATHS[1]: 150 * MICROSECOND}, ends=("sender",))
     found = found_in(capture)

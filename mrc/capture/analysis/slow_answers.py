@@ -20,6 +20,9 @@ from mrc.report.units import percent_text, plural
 # By round trips so many have to end on a path, in so many stretches with others between: what holds all answers up for
 # a while shows in one stretch. Less likely than this chance gives none that is shorter in as many stretches.
 _LEAST_TRIPS, _LEAST_STRETCHES, _CHANCE = 20, 10, 1e-6
+# Of the others half are shorter: a slow path moves all round trips. Where an endpoint is busy, when an answer is sent
+# and the EV that is its turn go together, and the quickest few may all fall to other EVs.
+_LEAST_QUICKER = 0.5
 
 
 class Slow(NamedTuple):
@@ -103,7 +106,8 @@ def slow_by_round_trips(direction: Direction) -> list[Slow]:
             continue
         shortest, of_others = (int(min(cell[at].min() for cell in cells)) for at in (0, 1))
         longer = sum(len(mine) * float((others >= shortest).mean()) for mine, others in cells) / count
-        if shortest > SLOW * max(of_others, LEAST_NS) and longer**stretches < _CHANCE:
+        quicker = 1 - longer >= _LEAST_QUICKER and longer**stretches < _CHANCE
+        if shortest > SLOW * max(of_others, LEAST_NS) and quicker:
             found.append(Slow(path, count, shortest, 1 - longer, of_others))
     return found
 
