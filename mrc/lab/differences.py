@@ -160,7 +160,8 @@ def of_impairments(
                 found = replace(impairment.figures(there).impairment, loss=found.loss)
             port = interfaces[sender].get(plans[sender].interface(link).index)
             number = plans[sender].interface(link).index
-            found = replace(found, **impairment.delays(interfaces[sender]).get(number, impairment.NO_DELAY).settings)
+            delayed = impairment.delays(interfaces[sender], sending[sender]).get(number, impairment.NO_DELAY)
+            found = replace(found, **delayed.settings)
             if port is not None and port.mtu != description.shape.mtu:
                 found = replace(found, mtu_bytes=port.mtu)
             differing = [f"{key} {now}, not {then}" for key, now, then in link_keys.differing(found, wanted)]

@@ -207,7 +207,7 @@ class Lab(LabNodes):
 
         What is given changes, what is not stays; 0 is off (`mrc.fabric.Impairment` has units and ranges). Taking the
         rate away takes the queue with it. Raises CallerError, SystemRefused: marks, trims, duplicates and corruption
-        need eBPF, delays /dev/net/tun.
+        need eBPF, delays a kernel with netem or /dev/net/tun.
         """
         from mrc.lab import impairment
 

@@ -151,7 +151,7 @@ class NetlinkSocket:
 def _refusal(what: str, number: int, flags: int, body: bytes) -> SystemRefused:
     detail = f" ({text})" if (text := _kernel_text(flags, body)) else ""
     advice = f": {ROOT_ADVICE}" if number == errno.EPERM else ""
-    return SystemRefused(f"cannot {what}: {os.strerror(number)}{detail}{advice}")
+    return SystemRefused(number, f"cannot {what}: {os.strerror(number)}{detail}{advice}")
 
 
 def _kernel_text(flags: int, body: bytes) -> str:

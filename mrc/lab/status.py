@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from mrc.lab.plan import interface_name
 from mrc.lab.state import FABRICS
 
 if TYPE_CHECKING:
-    from mrc.lab.impairment import DelayFound, SendingFigures
+    from mrc.lab.impairment import DelayFound, Sending, SendingFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,10 @@ def read(
     from mrc.lab import impairment, installed, out_of_band
 
     arriving = {node: _arriving(route(node), filters, node) for node in topology.nodes}
-    sending = {node: _sending(route(node)) for node in topology.nodes}
-    delays = {node: impairment.delays(installed.interfaces(route(node), node)) for node in topology.nodes}
+    at_senders = {node: impairment.sending_ends(route(node)) for node in topology.nodes}
+    sending = {node: _sending(at_senders[node]) for node in topology.nodes}
+    interfaces = {node: installed.interfaces(route(node), node) for node in topology.nodes}
+    delays = {node: impairment.delays(interfaces[node], at_senders[node]) for node in topology.nodes}
     links = []
     for link in topology.links:
         ends = {node: arriving[node].get(interface_name(link, node)) for node in (link.lower, link.upper)}
@@ -222,11 +224,10 @@ def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], nod
     return ends
 
 
-def _sending(route: NetlinkSocket) -> dict[int, SendingFigures]:
-    """By the interface's index, where anything is installed."""
+def _sending(found: Mapping[int, Sending]) -> dict[int, SendingFigures]:
+    """By the interface's index, where a queue or a program is installed."""
     from mrc.lab import impairment
 
-    found = impairment.sending_ends(route)
     return {index: impairment.figures(each) for index, each in found.items() if each.root or each.program}
 
 

@@ -200,7 +200,10 @@ def test_both_of_a_duplicated_packet_wait_for_the_rate(lab: Lab, traffic: Traffi
     counted = direction(lab, LINK, TOWARD)
     # The queue's eleven, and what went while the others were sent or by the burst.
     assert 11 <= arrived <= 11 + 5 + meanwhile
-    assert arrived + counted.queue_dropped_packets == 40 == 2 * counted.duplicated_packets
+    # Multicast listener reports of the kernel may cross the link and be duplicated meanwhile.
+    others = counted.duplicated_packets - 20
+    assert 0 <= others <= 12
+    assert 0 <= arrived + counted.queue_dropped_packets - 40 <= 2 * others
 
 
 def test_corrupted_packets_arrive_changed_and_counted(lab: Lab, traffic: Traffic) -> None:

@@ -41,37 +41,55 @@ def built(packages: Packages, folder: Path) -> Image:
     for initramfs in sorted(folder.glob(f"*-{version}/initramfs")):
         release = initramfs.parent.name.removesuffix(f"-{version}")
         return Image(initramfs.parent / "vmlinux", initramfs, release)
-    # What apt knew may name a kernel that is not to be had any more.
-    packages.update()
-    depends = packages.depends(_KERNEL)
-    if not depends:
-        raise SystemRefused(f"{_KERNEL} names no kernel: is this Debian on amd64?")
-    package = depends[0]
-    release = package.removeprefix("linux-image-")
-    made = folder / f"{release}-{version}"
-    image = Image(made / "vmlinux", made / "initramfs", release)
+    found = debian_kernel(packages)
+    made = folder / f"{found.release}-{version}"
+    image = Image(made / "vmlinux", made / "initramfs", found.release)
     shutil.rmtree(folder, ignore_errors=True)
     made.mkdir(parents=True)
-    root = packages.unpacked("kernel", [package], PATTERNS)
-    (vmlinuz,) = root.glob("boot/vmlinuz-*")
-    image.kernel.write_bytes(bootable(vmlinuz.read_bytes()))
+    image.kernel.write_bytes(found.kernel)
     programs = packages.unpacked("programs", _RUN_IN_GUEST)
     headers = packages.unpacked("linked", _LINKED)
     files: dict[str, tuple[int, bytes]] = {
         "init": (0o755, (GUEST / "init").read_bytes()),
-        "bin/busybox": (0o755, _find(programs, "bin/busybox").read_bytes()),
+        "bin/busybox": (0o755, busybox(packages)),
         "bin/sh": (stat.S_IFLNK | 0o777, b"busybox"),
         "bin/rdma": (0o755, _find(programs, "usr/bin/rdma").read_bytes()),
         "bin/peer": (0o755, _compiled(GUEST / "peer.c", headers, made / "peer").read_bytes()),
     }
     files |= {path.lstrip("/"): (0o755, content) for path, content in _libraries(programs, "usr/bin/rdma")}
-    modules = modules_in_order(root, MODULES)
+    modules = modules_in_order(found.root, MODULES)
     files |= {f"modules/{name}.ko": (0o644, content) for name, content in modules}
     files["modules/order"] = (0o644, "".join(f"/modules/{name}.ko\n" for name, _ in modules).encode())
     unfinished = made / "initramfs.unfinished"
     unfinished.write_bytes(cpio(files))
     unfinished.rename(image.initramfs)
     return image
+
+
+@dataclass(frozen=True, slots=True)
+class DebianKernel:
+    """`root` has its modules, `kernel` is what is booted."""
+
+    release: str
+    root: Path
+    kernel: bytes
+
+
+def debian_kernel(packages: Packages) -> DebianKernel:
+    """The kernel that Debian installs now. Raises SystemRefused when it is not to be had."""
+    # What apt knew may name a kernel that is not to be had any more.
+    packages.update()
+    depends = packages.depends(_KERNEL)
+    if not depends:
+        raise SystemRefused(f"{_KERNEL} names no kernel: is this Debian on amd64?")
+    root = packages.unpacked("kernel", depends[:1], PATTERNS)
+    (vmlinuz,) = root.glob("boot/vmlinuz-*")
+    return DebianKernel(depends[0].removeprefix("linux-image-"), root, bootable(vmlinuz.read_bytes()))
+
+
+def busybox(packages: Packages) -> bytes:
+    """The shell and the tools of a machine that has nothing else. Raises SystemRefused."""
+    return _find(packages.unpacked("programs", _RUN_IN_GUEST), "bin/busybox").read_bytes()
 
 
 def _find(root: Path, path: str) -> Path:

@@ -12,12 +12,14 @@ from mrc.errors import SystemRefused
 
 # What is loaded; what these depend on by themselves is found.
 MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe")
-# Where those and what they depend on lie in the package.
+# Where those and what they depend on lie in the package, and those of tools/in-debian-kernel.
+_FOLDERS = ("crypto", "lib", "fs/9p", "fs/fscache", "fs/netfs")
+_OF_NET = ("core", "ipv4", "ipv6", "9p", "sched", "netfilter", "bridge", "802", "llc")
 PATTERNS = (
     "boot/vmlinuz-*",
-    *(f"*/kernel/{folder}/*.ko*" for folder in ("crypto", "lib", "net/core", "net/ipv4", "net/ipv6")),
+    *(f"*/kernel/{folder}/*.ko*" for folder in (*_FOLDERS, *(f"net/{each}" for each in _OF_NET))),
     *(f"*/kernel/drivers/{folder}/*.ko*" for folder in ("infiniband/core", "infiniband/sw", "virtio")),
-    *(f"*/kernel/drivers/net/{name}.ko*" for name in ("virtio_net", "net_failover")),
+    *(f"*/kernel/drivers/net/{name}.ko*" for name in ("virtio_net", "net_failover", "veth", "dummy", "tun")),
 )
 
 _XZ_MAGIC = b"\xfd7zXZ\0"

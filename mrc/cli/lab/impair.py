@@ -140,7 +140,8 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
     removes the queue. Queue sizes are bytes of whole frames. Without --queue one is chosen: 5 ms of the rate, at least
     64 KiB.
 
-    --delay and --jitter hold packets in a process of the lab: some ten thousand a second, and delays from 100us up.
+    A plain --delay is the kernel's netem where there is one. Else, and for --jitter, a process of the lab holds the
+    packets: some ten thousand a second, and delays from 100us up.
 
     Loss, rate, delay and MTU work in every lab. The rest needs eBPF, which only root outside any user namespace has;
     `mrc doctor` checks it.

@@ -3,12 +3,13 @@
 
 from mrc.lab.bpf import EbpfRefused, LinkCounters
 from mrc.lab.impairment.delay import NO_DELAY, DelayFound
-from mrc.lab.impairment.delay import of as delays
 from mrc.lab.impairment.direction import (
     Direction,
+    Sending,
     SendingFigures,
     change,
     clear,
+    delays,
     figures,
     found_losses,
     leaves_freely,
@@ -27,6 +28,7 @@ __all__ = [
     "EbpfRefused",
     "LinkCounters",
     "Loss",
+    "Sending",
     "SendingFigures",
     "change",
     "clear",

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One direction of one link: what is wrong with it, changed while traffic runs and read back from the kernel.
 
-At the sending end: the queue (a token bucket and what is below it) and in front of it the eBPF program. At the
-receiving end: the loss. Nothing is remembered elsewhere: any process that asks later finds it there.
+At the sending end: the delay, the queue (a token bucket and what is below it) and in front of it the eBPF program. At
+the receiving end: the loss. Nothing is remembered elsewhere: any process that asks later finds it there.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,9 +17,9 @@ from mrc.errors import SystemRefused
 from mrc.fabric.impairment import Impairment
 from mrc.lab import installed, messages
 from mrc.lab.bpf import EbpfRefused, LinkCounters, LinkProgram, LinkSettings
-from mrc.lab.impairment import delay, loss
+from mrc.lab.impairment import delay, loss, netem
 from mrc.lab.impairment import traffic_control as tc
-from mrc.lab.netlink import NetlinkSocket
+from mrc.lab.netlink import NetlinkSocket, Request
 
 # Handles of our own, "MR" and what follows: they distinguish our disciplines from others on the interface.
 _ROOT, _BANDS, _FAST_FIFO, _DATA_FIFO = 0x4D520000, 0x4D530000, 0x4D540000, 0x4D550000
@@ -57,14 +57,20 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What is installed at a sending end: our queue and hook, the number of our eBPF program (0: none), and the kind of
-    a queue of another program, empty when there is none."""
+    """What is installed at a sending end: our queue, our delay in the kernel above it, our hook, the number of our eBPF
+    program (0: none), and the kind of a queue of another program, empty when there is none."""
 
     root: tc.Discipline | None = None
+    held: tc.Discipline | None = None
     foreign: str = ""
     has_bands: bool = False
     has_hook: bool = False
     program: int = 0
+
+    @property
+    def above_queue(self) -> int:
+        """What our queue hangs below."""
+        return netem.BELOW if self.held is not None else tc.ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,8 @@ def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sen
         before = found.get(each.index, Sending())
         if each.handle == _ROOT and each.kind == "tbf":
             found[each.index] = replace(before, root=each)
+        elif each.handle == netem.HANDLE and each.kind == netem.KIND:
+            found[each.index] = replace(before, held=each)
         elif each.handle == _BANDS and each.kind == "htb":
             found[each.index] = replace(before, has_bands=True)
         elif each.is_clsact:
@@ -121,7 +129,7 @@ def program_of(route: NetlinkSocket, index: int, *, egress: bool = True) -> int:
 def leaves_freely(route: NetlinkSocket, index: int) -> bool:
     """Whether no queue and no filter, ours or another's, sees what leaves by an interface. Raises SystemRefused."""
     sending = sending_ends(route, index)[index]
-    return not (sending.root or sending.foreign or _filters(route, index, egress=True))
+    return not (sending.root or sending.held or sending.foreign or _filters(route, index, egress=True))
 
 
 def figures(sending: Sending) -> SendingFigures:
@@ -150,17 +158,31 @@ def _by_queue_alone(root: tc.Discipline | None) -> Impairment:
 
 def read(direction: Direction) -> Impairment:
     """What this direction is like now. Raises SystemRefused."""
-    sending = figures(sending_ends(direction.route, direction.index)[direction.index])
-    return _with_others(direction, sending.impairment)
+    return _whole(direction, _sending(direction))
 
 
-def _with_others(direction: Direction, found: Impairment) -> Impairment:
-    """`found`, which is of queue and program, with what the interfaces and nftables say."""
+def delays(
+    interfaces: Mapping[int, installed.InterfaceFound], sending: Mapping[int, Sending]
+) -> dict[int, delay.DelayFound]:
+    """By the index of the sending interface, the delays of a node, in a relay or in the kernel."""
+    found = delay.of(interfaces)
+    for index, each in sending.items():
+        if each.held is not None:
+            found[index] = netem.found(each.held, each.root)
+    return found
+
+
+def _sending(direction: Direction) -> Sending:
+    return sending_ends(direction.route, direction.index)[direction.index]
+
+
+def _whole(direction: Direction, sending: Sending) -> Impairment:
+    """What queue and program, the interfaces and nftables say."""
     there = installed.interfaces(direction.route, direction.sending)
     port = there.get(direction.index)
     mtu = port.mtu if port is not None and port.mtu != direction.mtu else 0
-    delayed = delay.of(there).get(direction.index, delay.NO_DELAY)
-    return replace(found, loss=_loss(direction), mtu_bytes=mtu, **delayed.settings)
+    delayed = delays(there, {direction.index: sending}).get(direction.index, delay.NO_DELAY)
+    return replace(figures(sending).impairment, loss=_loss(direction), mtu_bytes=mtu, **delayed.settings)
 
 
 def _set_mtu(direction: Direction, mtu: int) -> None:
@@ -189,8 +211,8 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
     """
     planned = []
     for each in directions:
-        sending = sending_ends(each.route, each.index)[each.index]
-        before = _with_others(each, figures(sending).impairment)
+        sending = _sending(each)
+        before = _whole(each, sending)
         wanted = before.changed(**changes)
         if wanted.rate_bps and sending.foreign:
             raise SystemRefused(
@@ -226,21 +248,50 @@ def _is_whole(sending: Sending, found: Impairment) -> bool:
 
 def clear(direction: Direction) -> None:
     """Nothing is wrong with this direction any more. No error when nothing was. Raises SystemRefused."""
-    sending = sending_ends(direction.route, direction.index)[direction.index]
+    before = _whole(direction, sending := _sending(direction))
     _remove(direction, sending)
-    others = _with_others(direction, Impairment())
-    if others.loss:
+    if before.loss:
         _set_loss(direction, 0)
-    if others.mtu_bytes:
+    if before.mtu_bytes:
         _set_mtu(direction, 0)
     # A filter whose relay was killed has no tap, and is found by its place only.
     _set_delay(direction, Impairment())
 
 
 def _set_delay(direction: Direction, wanted: Impairment) -> None:
-    delay.change(direction.route, direction.inside, direction.index, direction.sending, direction.lab_file, wanted)
+    """In the kernel where it can, else by a relay. What a relay holds it sends in time, whatever comes after it."""
+    by_kernel = netem.suits(wanted) and _hold(direction, wanted)
+    if not by_kernel and _sending(direction).held is not None:
+        _put_at_root(direction, tc.without(direction.index, tc.ROOT), wanted)
+    relayed = Impairment() if by_kernel else wanted
+    delay.change(direction.route, direction.inside, direction.index, direction.sending, direction.lab_file, relayed)
     if not any(_delayed(wanted)) and not _has_filters(direction):
         direction.route.transact([tc.without_hook(direction.index)])
+
+
+def _hold(direction: Direction, wanted: Impairment) -> bool:
+    """Have the kernel delay what leaves; whether it can, and no queue of another program is in its place."""
+    sending = _sending(direction)
+    if sending.foreign:
+        return False
+    if sending.held is not None:
+        direction.route.transact([netem.discipline(direction.index, wanted, new=False)])
+        return True
+    try:
+        _put_at_root(direction, netem.discipline(direction.index, wanted, new=True), wanted)
+    except SystemRefused as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return False
+    return True
+
+
+def _put_at_root(direction: Direction, request: Request, wanted: Impairment) -> None:
+    """Change what is at the root, and make the queue anew that this takes with it, and what waited there."""
+    direction.route.transact([request])
+    if wanted.rate_bps:
+        sending = _sending(direction)
+        _put_queue(direction, sending, wanted, bands=bool(sending.program))
 
 
 def _set_loss(direction: Direction, share: float) -> None:
@@ -261,7 +312,7 @@ def _change_sending(direction: Direction, sending: Sending, wanted: Impairment) 
             _put_queue(direction, sending, wanted, bands=program is not None)
         except BaseException:
             if sending.root is None and not sending.program:
-                _remove(direction, sending_ends(direction.route, direction.index)[direction.index])
+                _remove(direction, _sending(direction))
             raise
 
 
@@ -302,10 +353,11 @@ def _put_queue(direction: Direction, sending: Sending, wanted: Impairment, *, ba
     requests = []
     there = sending.root is not None
     if there and (not rate or sending.has_bands != bands):
-        requests.append(tc.without_root(index))
+        requests.append(tc.without(index, sending.above_queue))
         there = False
     if rate:
-        requests.append(tc.token_bucket(index, _ROOT, rate, direction.burst_bytes(rate), limit, new=not there))
+        burst = direction.burst_bytes(rate)
+        requests.append(tc.token_bucket(index, _ROOT, sending.above_queue, rate, burst, limit, new=not there))
         if bands and not there:
             requests += [
                 tc.bands(index, _BANDS, _BELOW_ROOT, _DATA_CLASS),
@@ -324,7 +376,7 @@ def _put_queue(direction: Direction, sending: Sending, wanted: Impairment, *, ba
 def _remove(direction: Direction, sending: Sending) -> None:
     requests = []
     if sending.root is not None:
-        requests.append(tc.without_root(direction.index))
+        requests.append(tc.without(direction.index, sending.above_queue))
     if sending.program:
         requests.append(tc.without_filter(direction.index))
     direction.route.transact(requests)

@@ -55,7 +55,8 @@ _STOLEN, _EGRESS_REDIRECT = 4, 1
 
 @dataclass(frozen=True, slots=True)
 class Discipline:
-    """One queueing discipline found. `rate_bps` and `limit_bytes` are those of a tbf, 0 for other kinds."""
+    """One queueing discipline found. `rate_bps` and `limit_bytes` are those of a tbf, 0 for other kinds; `options` are
+    as the kernel sent them."""
 
     index: int
     handle: int
@@ -65,6 +66,7 @@ class Discipline:
     backlog_bytes: int
     rate_bps: int
     limit_bytes: int
+    options: bytes = b""
 
     @property
     def is_clsact(self) -> bool:
@@ -89,8 +91,26 @@ def _rate(bytes_per_s: int) -> bytes:
     return _RATE.pack(0, _ETHERNET, 0, 0, 0, min(bytes_per_s, _MOST_U32))
 
 
-def token_bucket(index: int, handle: int, rate_bps: int, burst_bytes: int, limit_bytes: int, *, new: bool) -> Request:
-    """A tbf at the root: made, or (not `new`) changed with what waits in it left alone."""
+def discipline(what: str, index: int, handle: int, parent: int, kind: str, options: bytes, *, new: bool) -> Request:
+    """A discipline of this kind: `new`, in place of what is at `parent` and all below that; else changed."""
+    attributes = _text(_KIND, kind) + netlink.attribute(_OPTIONS, options) + _sizes(parent)
+    flags = netlink.ACK | (_CREATE | _REPLACE if new else 0)
+    return Request(what, _message(_NEWQDISC, flags, index, handle, parent, 0, attributes))
+
+
+def _sizes(parent: int) -> bytes:
+    """For what is at the root, an empty size table: the length is taken anew there, where a trimmed packet has got
+    shorter since the kernel did. What is below goes by that; newer kernels refuse it a table."""
+    if parent != ROOT:
+        return b""
+    sizes = netlink.attribute(_SIZE_TABLE_BASE, _SIZE_SPECIFICATION.pack(0, 0, 0, 0, _ETHERNET, 0, 0, 0))
+    return netlink.attribute(_SIZE_TABLE | netlink.NESTED, sizes)
+
+
+def token_bucket(
+    index: int, handle: int, parent: int, rate_bps: int, burst_bytes: int, limit_bytes: int, *, new: bool
+) -> Request:
+    """A tbf below `parent`: made, or (not `new`) changed with what waits in it left alone."""
     bytes_per_s = rate_bps // 8
     parameters = _rate(bytes_per_s) + _rate(0) + _TBF_LIMIT_BUFFER_MTU.pack(limit_bytes, 0, 0)
     options = (
@@ -98,15 +118,10 @@ def token_bucket(index: int, handle: int, rate_bps: int, burst_bytes: int, limit
         + _number(_TBF_BURST, burst_bytes)
         + netlink.attribute(_TBF_RATE64, struct.pack("=Q", bytes_per_s))
     )
-    # An empty size table: the length is taken anew here, where a trimmed packet has got shorter since the kernel did.
-    sizes = netlink.attribute(_SIZE_TABLE_BASE, _SIZE_SPECIFICATION.pack(0, 0, 0, 0, _ETHERNET, 0, 0, 0))
-    attributes = (
-        _text(_KIND, "tbf")
-        + netlink.attribute(_OPTIONS | netlink.NESTED, options)
-        + netlink.attribute(_SIZE_TABLE | netlink.NESTED, sizes)
-    )
+    attributes = _text(_KIND, "tbf") + netlink.attribute(_OPTIONS | netlink.NESTED, options) + _sizes(parent)
     flags = _CREATE | _EXCLUSIVE if new else 0
-    return Request("give a link its rate", _message(_NEWQDISC, netlink.ACK | flags, index, handle, ROOT, 0, attributes))
+    data = _message(_NEWQDISC, netlink.ACK | flags, index, handle, parent, 0, attributes)
+    return Request("give a link its rate", data)
 
 
 def bands(index: int, handle: int, parent: int, default_class: int) -> Request:
@@ -142,10 +157,10 @@ def fifo(index: int, handle: int, parent: int, limit_bytes: int, *, new: bool) -
     return Request("give a link its queue", data)
 
 
-def without_root(index: int) -> Request:
-    """Remove the discipline at the root, with all below it and all that waits. No error when there is none."""
-    data = _message(_DELQDISC, netlink.ACK, index, 0, ROOT, 0)
-    return Request("take a link's rate away", data, frozenset({_ENOENT}))
+def without(index: int, parent: int) -> Request:
+    """Remove the discipline below `parent`, with all below it and all that waits. No error when there is none."""
+    data = _message(_DELQDISC, netlink.ACK, index, 0, parent, 0)
+    return Request("take a link's rate or delay away", data, frozenset({_ENOENT}))
 
 
 def hook(index: int) -> Request:
@@ -233,7 +248,7 @@ def parse_discipline(data: bytes) -> Discipline:
             (bytes_per_s,) = struct.unpack("=Q", options[_TBF_RATE64])
         rate_bps = bytes_per_s * 8
         limit, _, _ = _TBF_LIMIT_BUFFER_MTU.unpack_from(options[_TBF_PARAMETERS], 2 * _RATE.size)
-    return Discipline(index, handle, parent, kind, dropped, backlog, rate_bps, limit)
+    return Discipline(index, handle, parent, kind, dropped, backlog, rate_bps, limit, found.get(_OPTIONS, b""))
 
 
 def parse_filter(data: bytes) -> tuple[bool, int]:
