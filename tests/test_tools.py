@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -86,3 +91,46 @@ def test_differential_names_the_first_packet_that_differs_and_the_counters_that_
     packet = {"number": 2, "sent": ("none", "SACK2/1")}
     longer = [3, 3, 50, [*one[3], "SACK2/1"], one[4]]
     assert difference(one, longer) == {"round": 3, "packet": packet, "counters": []}
+
+
+def mutation_results(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    return importlib.import_module("mutation.results")
+
+
+def test_every_equivalent_mutant_is_of_a_function_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    # That the function still has this mutant, tools/mutate says, which makes them.
+    results = mutation_results(monkeypatch)
+    functions: dict[Path, set[str]] = {}
+    lost = []
+    for name in results.equivalent():
+        path, function = results.place(name, TOOLS.parent) or (None, "")
+        if path is not None and path not in functions:
+            functions[path] = set(functions_of(path))
+        if path is None or function not in functions[path]:
+            lost.append(name)
+    assert not lost
+    assert len(functions) > 20
+
+
+def functions_of(path: Path) -> Iterator[str]:
+    """The functions of a module and the methods of its classes."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield from (f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
+
+
+def test_an_equivalent_mutant_that_is_no_more_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    results = mutation_results(monkeypatch)
+    for path in ("mrc/room/one.py", "mrc/room/other.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    here, of_another, no_file = "mrc.room.one.Kind.act.aa.1", "mrc.room.other.act.bb.1", "mrc.room.gone.act.cc.1"
+    changed, second = "mrc.room.one.Kind.act.dd.1", "mrc.room.one.Kind.act.aa.2"
+    module = SimpleNamespace(path=Path("mrc/room/one.py"), mutants=[SimpleNamespace(name=here)])
+    names = {here, of_another, no_file, changed, second}
+    # The module of `of_another` was not asked for: nothing is known of its mutants.
+    assert list(results.gone(names, [module], tmp_path)) == [no_file, second, changed]
+    assert results.place(here, tmp_path) == (tmp_path / "mrc/room/one.py", "Kind.act")

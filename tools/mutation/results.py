@@ -24,6 +24,25 @@ def equivalent() -> set[str]:
     return {line.split()[0] for line in lines if line and not line.startswith("#")}
 
 
+def place(name: str, root: Path) -> tuple[Path, str] | None:
+    """The file below `root` that this mutant is of, and its function; None where there is no such file."""
+    parts = name.split(".")[:-2]
+    for count in range(len(parts), 0, -1):
+        path = root.joinpath(*parts[: count - 1], f"{parts[count - 1]}.py")
+        if path.is_file():
+            return path, ".".join(parts[count:])
+    return None
+
+
+def gone(names: set[str], modules: list[Any], root: Path) -> Iterator[str]:
+    """Those of `names` that no mutant has: of a file that is not there, or of one of `modules`, which lacks them."""
+    made = {(root / module.path).resolve(): {mutant.name for mutant in module.mutants} for module in modules}
+    for name in sorted(names):
+        found = place(name, root)
+        if found is None or name not in made.get(found[0].resolve(), {name}):
+            yield name
+
+
 class Results:
     """The ends of mutants by name."""
 
