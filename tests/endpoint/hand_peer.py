@@ -339,13 +339,14 @@ class HandPeer:
         rkey: int = 0xCAFE0001,
         fill: int | None = None,
         immediate: int | None = None,
+        solicited: bool = False,
     ) -> bytes:
         """Post a write of `length` bytes. Returns what it writes; its wr_id is its number."""
         data = (
             bytes((fill,)) * length if fill is not None else bytes(at * 31 + self.posted & 0xFF for at in range(length))
         )
         source = MemoryRegion(data, 0, 0, remote_write=False)
-        self.qp.post_write(WriteRequest(self.posted, source, 0, length, remote_va, rkey, immediate))
+        self.qp.post_write(WriteRequest(self.posted, source, 0, length, remote_va, rkey, immediate, solicited))
         self.endpoint.wake(self.qp)
         self.posted += 1
         return data

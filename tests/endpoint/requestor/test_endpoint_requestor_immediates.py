@@ -26,11 +26,12 @@ from hypothesis import strategies as st
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.completions import WorkKind, WorkStatus
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
+from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
 
 RTT = 100 * MICROSECOND
@@ -87,6 +88,26 @@ def test_an_immediate_is_any_number_of_32_bits(immediate: int) -> None:
     """wire.md 4: "ImmDt, 4": 0 is an immediate like any other. MRC-REQ-12."""
     (packet,) = _sent(HandPeer(CONFIG), 0, immediate=immediate)
     assert (packet.opcode, packet["immdt"]["data"]) == (ONLY_IMMEDIATE, immediate)
+
+
+def test_an_immediate_of_0_is_written_over_what_a_row_of_the_batch_had() -> None:
+    """Rows are used again: the second packet is written where the first one was. MRC-REQ-12."""
+    hand = HandPeer(CONFIG)
+    immediates = [_sent(hand, 0, immediate=each)[0]["immdt"]["data"] for each in (0xFFFFFFFF, 0)]
+    assert immediates == [0xFFFFFFFF, 0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("length", [1, 256, 257, 1023])
+def test_only_the_last_packet_of_a_solicited_write_has_se_and_keeps_its_pad_count(length: int, first: bool) -> None:
+    """wire.md 2: SE is beside M and the pad count in one byte, above M or below it by the profile."""
+    hand = HandPeer(CONFIG, endpoint=EndpointConfig(seed=1, wire=WireProfile(solicited_event_first=first)))
+    hand.post(length, immediate=7, solicited=True)
+    hand.post(length, immediate=7)
+    flags = [packet.whole[49] for packet in data(hand.transmitted())]
+    packets = -(-length // 256)
+    plain = [0] * (packets - 1) + [(-length % 4) << 4]
+    assert flags == [*plain[:-1], plain[-1] | (0x80 if first else 0x40), *plain]
 
 
 def test_rqmsn_counts_writes_with_immediate_and_is_0_in_plain_ones() -> None:
