@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How long a PSN waits that the peer had no room for, and what ends the wait (behaviour.md, Requestor)."""
+
+from __future__ import annotations
+
+import pytest
+from hand_peer import numbers
+from nacking import RESOURCES, RTT, send, trained
+
+
+@pytest.mark.parametrize("reason", RESOURCES)
+def test_an_answer_that_acknowledges_nothing_does_not_make_a_refused_psn_fit(reason: int) -> None:
+    """It was the oldest when it was sent, and is so still: it was refused although it was, and waits. MRC-NACK-20,
+    MRC-NACK-21."""
+    hand = trained()
+    before = send(hand, 4)
+    assert numbers(hand, hand.exchange(hand.sack(0, above=[4]), hand.nack(1, reason, ev=before[1].ev))) == []
+    nacked_at = hand.now
+    assert numbers(hand, hand.run(nacked_at + RTT - 1)) == []
+    assert numbers(hand, hand.run(nacked_at + RTT)) == [1]
