@@ -18,3 +18,14 @@ def test_an_answer_that_acknowledges_nothing_does_not_make_a_refused_psn_fit(rea
     nacked_at = hand.now
     assert numbers(hand, hand.run(nacked_at + RTT - 1)) == []
     assert numbers(hand, hand.run(nacked_at + RTT)) == [1]
+
+
+@pytest.mark.parametrize("reason", RESOURCES)
+def test_new_psns_go_with_the_oldest_when_nothing_waits_behind_it(reason: int) -> None:
+    """It fits any buffer and waits no more, so nothing holds up what is new. MRC-NACK-21, MRC-NACK-22."""
+    hand = trained()
+    before = send(hand, 4)
+    hand.receive(hand.nack(2, reason, ev=before[2].ev))
+    hand.post(256)
+    assert numbers(hand, hand.transmitted()) == []
+    assert numbers(hand, hand.exchange(hand.sack(1))) == [2, 5]
