@@ -29,3 +29,16 @@ def test_new_psns_go_with_the_oldest_when_nothing_waits_behind_it(reason: int) -
     hand.post(256)
     assert numbers(hand, hand.transmitted()) == []
     assert numbers(hand, hand.exchange(hand.sack(1))) == [2, 5]
+
+
+@pytest.mark.parametrize("reason", RESOURCES)
+def test_a_psn_that_waits_is_work_until_it_has_gone(reason: int) -> None:
+    """What is on its way is no work: the QP takes no turn from others while it waits for an answer."""
+    hand = trained()
+    before = send(hand, 2)
+    assert not hand.qp.has_work()
+    hand.receive(hand.nack(2, reason, ev=before[2].ev))
+    assert numbers(hand, hand.transmitted()) == []
+    assert hand.qp.has_work()
+    assert numbers(hand, hand.run(hand.now + RTT)) == [2]
+    assert not hand.qp.has_work()
