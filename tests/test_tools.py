@@ -134,3 +134,10 @@ def test_an_equivalent_mutant_that_is_no_more_is_named(monkeypatch: pytest.Monke
     # The module of `of_another` was not asked for: nothing is known of its mutants.
     assert list(results.gone(names, [module], tmp_path)) == [no_file, second, changed]
     assert results.place(here, tmp_path) == (tmp_path / "mrc/room/one.py", "Kind.act")
+
+
+def test_the_table_of_mutants_has_each_number_below_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    results = mutation_results(monkeypatch)
+    module = SimpleNamespace(path=Path("mrc/one.py"), mutants=[SimpleNamespace(name="mrc.one.act.aa.1")])
+    names, *rows = results.table([module], results.Results(tmp_path / "none.json"))
+    assert [len(row) for row in rows] == [len(names)] * 2

@@ -74,6 +74,7 @@ def table(modules: list[Any], results: Results) -> Iterator[str]:
         ("mutants", 8),
         ("killed", 8),
         ("timeout", 8),
+        ("equivalent", 11),
         ("survived", 9),
         ("no test", 8),
         ("share", 8),
