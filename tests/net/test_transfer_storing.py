@@ -180,6 +180,36 @@ def test_a_write_that_takes_less_than_it_is_given_is_gone_on_with(
 # ------------------------------------------------------------------ disks that are full, or slow
 
 
+@pytest.mark.parametrize("taken", range(4))
+def test_nothing_of_a_part_the_disk_does_not_take_is_summed(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    """Chunks of it that the disk did take neither: they are read again by who wants their sum."""
+    size = 4 * MIB
+    real = os.pwrite
+
+    def fills_up(descriptor: int, content: memoryview, offset: int) -> int:
+        if offset >= taken * MIB:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, content, offset)
+
+    file, file_sum = IncomingFile(directory, ("f",), 2 * size), FileSum(SUMS, 0)
+    for begin, full in ((size, False), (0, True)):
+        part = file.part(begin, size)
+        part.map[:] = os.urandom(size)
+        with monkeypatch.context() as disk:
+            if full:
+                disk.setattr(os, "pwrite", fills_up)
+                with pytest.raises(SystemRefused):
+                    part.store(file_sum)
+            else:
+                part.store(file_sum)
+        part.close()
+    # What was put before stays summed.
+    assert file_sum.missing(2 * size) == size
+    file.discard()
+
+
 def test_a_part_the_disk_does_not_take_is_told_with_the_next_request(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,8 @@ import secrets
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
@@ -78,6 +77,7 @@ class Connection:
         self._service = service
         self._tls = tls
         self._channel = Channel(tls, service.config.message_timeout_s)
+        self._notes = _Notes(self._channel, service.config.working_interval_s)
         self._attempt = 0
 
     def interrupt(self) -> None:
@@ -102,6 +102,7 @@ class Connection:
             counters.count("bad_messages")
         finally:
             self.busy = False
+            self._notes.close()
             self._channel.close()
             if session is not None:
                 self._service.sessions.detach(session, self._attempt, ended=ended)
@@ -207,7 +208,7 @@ class Connection:
         working = {"type": "working", "id": request_id}
         if ours:
             counters.count("requests")
-            with _Notes(self._channel, working, interval):
+            with self._notes.during(working):
                 self._execute(session, execution, request_id, kind, body)
         else:
             counters.count("replayed_requests")
@@ -239,37 +240,67 @@ class Connection:
 
 
 class _Notes:
-    """While its block runs, tell the client every `interval_s` seconds that its request is being worked on.
+    """Tells the client every `interval_s` seconds that its request is being worked on, while it is. Close it.
 
-    Where the system allows no thread for it the client hears nothing. It asks again then, and is told by the thread of
-    that connection.
+    Requests that follow each other share a thread, which ends when none came for as long. Where the system allows no
+    thread for it the client hears nothing. It asks again then, and is told by the thread of that connection.
     """
 
-    def __init__(self, channel: Channel, note: Message, interval_s: float) -> None:
+    def __init__(self, channel: Channel, interval_s: float) -> None:
         self._channel = channel
-        self._note = note
         self._interval_s = interval_s
-        self._over = threading.Event()
+        # Held while a note is sent: the connection's thread may receive again only when no other thread can be sending.
+        self._lock = threading.Lock()
+        self._note: Message | None = None
+        self._due = 0.0
+        self._requests = 0
         self._thread: threading.Thread | None = None
+        self._over = threading.Event()
 
-    def __enter__(self) -> None:
-        with contextlib.suppress(SystemRefused):
-            self._thread = start_thread(self._run, name="mrc-exchange-working")
+    @contextlib.contextmanager
+    def during(self, note: Message) -> Iterator[None]:
+        """While its block runs the client is sent `note`."""
+        with self._lock:
+            self._note, self._due = note, time.monotonic() + self._interval_s
+            self._requests += 1
+            if self._thread is None:
+                with contextlib.suppress(SystemRefused):
+                    self._thread = start_thread(self._run, name="mrc-exchange-working")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._note = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Send no more."""
         self._over.set()
-        # The connection's thread may receive again only when no other thread can be sending.
-        if self._thread is not None:
-            self._thread.join()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _run(self) -> None:
-        while not self._over.wait(self._interval_s):
+        pause_s, seen = self._interval_s, self._requests
+        while not self._over.wait(pause_s):
+            with self._lock:
+                pause_s = self._look()
+                if (self._note is None and self._requests == seen) or pause_s < 0:
+                    self._thread = None
+                    return
+                seen = self._requests
+
+    def _look(self) -> float:
+        """Send a note that is due. Returns after how long to look again; below 0: the connection has ended."""
+        if self._note is None:
+            return self._interval_s
+        now = time.monotonic()
+        if now >= self._due:
             try:
                 self._channel.send(self._note)
             except ChannelLost:
-                return
+                return -1
+            self._due = now + self._interval_s
+        return self._due - now
 
 
 def _error_reply(request_id: int, error: MrcError) -> Message:

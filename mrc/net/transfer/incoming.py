@@ -88,9 +88,9 @@ class IncomingFile:
             raise self._refused(error, offset, length) from None
 
     def put(self, offset: int, content: memoryview, file_sum: FileSum | None = None) -> None:
-        """Write what has arrived, and add it to `file_sum`: each chunk is read while the processor's cache has it.
+        """Write what has arrived, and add it to `file_sum`: each chunk is written while the processor's cache has it.
 
-        Raises SystemRefused.
+        Raises SystemRefused; nothing of it is in `file_sum` then.
         """
         if file_sum is not None:
             file_sum.forget(offset, len(content))
@@ -98,12 +98,15 @@ class IncomingFile:
         while done < len(content):
             at = offset + done
             with content[done : done + CHUNK - at % CHUNK] as chunk:
+                # Summing reads memory faster than the kernel's copy does, so it goes first.
+                if file_sum is not None:
+                    file_sum.add(at, chunk, None if self._in_a_stream else self.size)
                 try:
                     self._write(at, chunk)
                 except OSError as error:
+                    if file_sum is not None:
+                        file_sum.forget(offset, len(content))
                     raise self._refused(error, offset, len(content)) from None
-                if file_sum is not None:
-                    file_sum.add(at, chunk, None if self._in_a_stream else self.size)
                 done += len(chunk)
 
     def _write(self, offset: int, content: memoryview) -> None:

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A client whose request takes long is told so, and requests that take none cost no thread each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from patience import PATIENCE_S, eventually
+
+from mrc.errors import SystemRefused
+from mrc.net.exchange import ExchangeClient, ExchangeConfig, ExchangeServer, SessionInfo, connection
+from mrc.net.exchange.channel import Channel
+from mrc.threads import start_thread
+
+NOTES = "mrc-exchange-working"
+# No request of a test takes so long: nothing is due while it runs.
+SLOW = ExchangeConfig(working_interval_s=PATIENCE_S, attempt_timeout_s=2 * PATIENCE_S, max_attempt_timeout_s=500)
+# Notes are due at once, and no silence of a test is so long that a client gives up.
+QUICK = ExchangeConfig(working_interval_s=0.02, attempt_timeout_s=PATIENCE_S, max_attempt_timeout_s=500)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("mrc-exchange")])
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the threads that connections started."""
+    names: list[str] = []
+
+    def start(*arguments: Any, name: str) -> threading.Thread:
+        names.append(name)
+        return start_thread(*arguments, name=name)
+
+    monkeypatch.setattr(connection, "start_thread", start)
+    return names
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The requests that clients were told of."""
+    seen: list[int] = []
+    real = Channel.receive
+
+    def receive(self: Channel, *arguments: Any, **options: Any) -> Any:
+        message = real(self, *arguments, **options)
+        if message["type"] == "working":
+            seen.append(message["id"])
+        return message
+
+    monkeypatch.setattr(Channel, "receive", receive)
+    return seen
+
+
+def watched() -> bool:
+    return any(thread.name == NOTES for thread in threading.enumerate())
+
+
+def echo(session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    return body
+
+
+def test_requests_that_follow_each_other_share_a_thread(started: list[str], noted: list[int]) -> None:
+    with ExchangeServer(["::1"], echo, config=SLOW) as server, ExchangeClient(server.ticket, config=SLOW) as client:
+        for number in range(100):
+            assert client.request("open", {"n": number}, PATIENCE_S) == {"n": number}
+    assert started.count(NOTES) == 1
+    assert noted == []
+
+
+def test_the_thread_ends_when_nothing_is_asked_and_the_next_long_request_is_told_of(
+    started: list[str], noted: list[int]
+) -> None:
+    def until_told(session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        if kind == "long":
+            before = len(noted)
+            eventually(lambda: len(noted) > before + 1)
+        return {}
+
+    with (
+        ExchangeServer(["::1"], until_told, config=QUICK) as server,
+        ExchangeClient(server.ticket, config=QUICK) as client,
+    ):
+        for _ in range(3):
+            client.request("short", {}, PATIENCE_S)
+            eventually(lambda: not watched())
+            client.request("long", {}, PATIENCE_S)
+        assert client.reconnects == 0
+    # Each of the three pauses ended a thread.
+    assert started.count(NOTES) >= 4
+    # Only those that took long, twice each at least, and in order.
+    assert sorted(set(noted)) == [2, 4, 6]
+    assert noted == sorted(noted)
+
+
+def test_each_long_request_in_a_row_is_told_of_by_its_own_number(noted: list[int]) -> None:
+    def until_told(session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        eventually(lambda: body["number"] in noted)
+        return {}
+
+    with (
+        ExchangeServer(["::1"], until_told, config=QUICK) as server,
+        ExchangeClient(server.ticket, config=QUICK) as client,
+    ):
+        for number in range(1, 20):
+            client.request("long", {"number": number}, PATIENCE_S)
+        assert client.reconnects == 0
+    assert noted == sorted(noted)
+    assert set(noted) == set(range(1, 20))
+
+
+def test_without_a_thread_requests_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(*_: object, **__: object) -> None:
+        raise SystemRefused(11, "no further thread")
+
+    monkeypatch.setattr(connection, "start_thread", no_thread)
+    with ExchangeServer(["::1"], echo, config=QUICK) as server, ExchangeClient(server.ticket, config=QUICK) as client:
+        for number in range(3):
+            assert client.request("open", {"n": number}, PATIENCE_S) == {"n": number}
