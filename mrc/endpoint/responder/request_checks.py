@@ -66,7 +66,6 @@ class PeerRequest:
     """
 
     psn: public[int]
-    opcode: int
     msn: int
     rqmsn: int
     immediate: int
@@ -82,7 +81,7 @@ class PeerRequest:
     __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
-        self.psn = self.opcode = self.msn = self.immediate = self.start = 0
+        self.psn = self.msn = self.immediate = self.start = 0
         self.rkey = self.dmalen = self.size = self.payload_at = self.va = 0
         self.rqmsn = NO_IMMEDIATE
         self.starts = self.ends = False
@@ -90,7 +89,6 @@ class PeerRequest:
     def read(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int) -> None:
         """Read the request with this PSN, of which all headers are there."""
         self.psn = psn
-        self.opcode = packet.opcode
         self.starts, self.ends = _STARTS[packet.opcode] != 0, _ENDS[packet.opcode] != 0
         reth = packet.at + _RETH_AT
         if packet.psn_word & _TS:
