@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -32,6 +33,19 @@ STARTED = sorted(
 
 def test_the_tools_are_found() -> None:
     assert {"tools/demo", "tools/test", "benchmarks/hostile-load", "tools/map-trials"} <= set(STARTED)
+
+
+def test_what_runs_interpreted_alone_runs_interpreted() -> None:
+    """Such a file is skipped in the compiled part of `tools/test`."""
+    folder = TOOLS.parent / "tests" / "conformance"
+    (names,) = re.findall(
+        r"^wrong=\(tests/conformance/test_conformance_{(.*)}\.py\)$", (TOOLS / "test").read_text(), re.M
+    )
+    run = {f"test_conformance_{name}.py" for name in names.split(",")}
+    skipped = {path.name for path in folder.glob("test_*.py") if "\ninterpreted_alone()\n" in path.read_text()}
+    both = {"test_conformance_cases.py", "test_conformance_rc.py"}
+    assert run == skipped | both
+    assert len(skipped) == len(run) - len(both) > 0
 
 
 @pytest.mark.parametrize("name", STARTED)

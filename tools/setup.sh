@@ -51,13 +51,14 @@ setup() {
 }
 
 # torch_cpu: torch without CUDA and what torch's own cases want, for the tests of mrc.torch. Pinned to a build that has none, so that pip can never take
-# PyPI's, which brings gigabytes of it along. Fails where that build is not within reach.
+# PyPI's, which brings gigabytes of it along. Fails where that build is not within reach. Of its 2,000 modules and those of sympy few are ever
+# imported: these are compiled then, and not all when they are installed.
 torch_cpu() {
     "$venv/bin/python" -c 'import torch, ml_dtypes, expecttest, accelerate' 2>/dev/null && return
     local wanted=("torch==2.13.0+cpu" "ml-dtypes>=0.5" "expecttest>=0.2" "accelerate>=1.0")
     echo "installing ${wanted[0]}" >&2
-    "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check "${wanted[@]}" >&2 ||
-        "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --retries 1 \
+    "$venv/bin/python" -m pip install --no-compile --quiet --quiet --disable-pip-version-check "${wanted[@]}" >&2 ||
+        "$venv/bin/python" -m pip install --no-compile --quiet --quiet --disable-pip-version-check --retries 1 \
             --extra-index-url https://download.pytorch.org/whl/cpu "${wanted[@]}" >&2
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mrc.conformance.packets import Heard, value_text
 from mrc.conformance.times import time_text
+from mrc.errors import CallerError
 
 KINDS = ("WRITE", "SACK", "ACK", "NAK", "NACK", "PROBE", "ENDPOINT_REQUEST", "ENDPOINT_RESPONSE")
 # Which packet is meant: of several of a kind, the first that agrees in these has to agree in all.
@@ -107,9 +108,10 @@ def kinds_text(packets: Sequence[Heard], kind: str) -> str:
 
 
 def _agrees(packet: Heard, name: str, wanted: Any) -> bool:
-    if not packet.has(name):
+    try:
+        value = packet.value(name)
+    except CallerError:
         return False
-    value = packet.value(name)
     if isinstance(wanted, Such):
         return wanted.holds(value)
     if name == "above":

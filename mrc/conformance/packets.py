@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from mrc.conformance.codec.carriage import Carriage, ev_fields, ev_of
@@ -85,13 +86,12 @@ class Crafted:
     @property
     def size(self) -> int:
         """UDP length + 40: what rcvd_bytes and the SACK threshold count."""
-        return 40 + UDP_LENGTH + len(self._transport()) + ICRC_LENGTH
+        return 40 + UDP_LENGTH + len(self._transport) + ICRC_LENGTH
 
-    @property
+    @cached_property
     def uncovered(self) -> bytes:
         """What its ICRC is worked out from, before anything is masked: from the (inner) IP header to the padding."""
-        transport = self._transport()
-        return self.carriage.headers(len(transport)) + transport
+        return self.carriage.headers(len(self._transport)) + self._transport
 
     @property
     def right_icrc(self) -> int:
@@ -118,7 +118,7 @@ class Crafted:
         packet = replace(self, kept=kept)._outermost_dscp(dscp)
         if packet.carriage.outer is not None or not lengths:
             # The inner lengths keep their old value; the outer one is what there is.
-            udp_length = UDP_LENGTH + len(self._transport()) + ICRC_LENGTH
+            udp_length = UDP_LENGTH + len(self._transport) + ICRC_LENGTH
             ip_length = udp_length + (20 if packet.carriage.version == 4 else 0)
             return packet.but(plen=ip_length, udp_len=udp_length)
         ip_length = UDP_LENGTH + kept + (20 if packet.carriage.version == 4 else 0)
@@ -132,15 +132,13 @@ class Crafted:
         """The bytes, from the outermost IP header to the ICRC."""
         if self.whole is not None:
             return self.whole
-        transport = self._transport()
         crc = self.right_icrc if self.icrc is None else self.icrc
         if self.kept is not None:
-            kept = (transport + icrc_bytes(crc))[: self.kept]
+            kept = (self._transport + icrc_bytes(crc))[: self.kept]
             carriage = self.carriage
             return carriage.in_outer(carriage.headers(len(kept)) + kept)
         late = replace(self, changed={}).but(**self.changed) if self.changed else self
-        transport = late._transport()
-        frame = late.carriage.in_outer(late.carriage.headers(len(transport)) + transport + icrc_bytes(crc))
+        frame = late.carriage.in_outer(late.uncovered + icrc_bytes(crc))
         return frame if self.frame_length is None else frame[: self.frame_length]
 
     def __str__(self) -> str:
@@ -165,6 +163,7 @@ class Crafted:
         outer = self.carriage.outer
         return self.carriage.traffic_class if outer is None else outer.traffic_class
 
+    @cached_property
     def _transport(self) -> bytes:
         if self.body is not None:
             return self.body
@@ -275,9 +274,10 @@ class Heard:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if not self.has(name):
-            raise Failed(f"a {self.kind} with {name}", f"it has none: {self}")
-        return self.value(name)
+        try:
+            return self.value(name)
+        except CallerError:
+            raise Failed(f"a {self.kind} with {name}", f"it has none: {self}") from None
 
     def has(self, name: str) -> bool:
         try:

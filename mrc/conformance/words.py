@@ -30,6 +30,8 @@ _HALF = 1 << 23
 _BITMAP = 64
 _NAMES = {**OPCODES, **RC_OPCODES}
 _SYNDROMES = {**SYNDROMES, **RNR_NAKS}
+_KINDS = {SACK: "SACK", NACK: "NACK", PROBE: "PROBE"}
+_KINDS |= {ENDPOINT_REQUEST: "ENDPOINT_REQUEST", ENDPOINT_RESPONSE: "ENDPOINT_RESPONSE"}
 Layers = Mapping[str, Mapping[str, int]]
 
 
@@ -65,9 +67,7 @@ def kind_of(layers: Layers) -> str:
         return "WRITE"
     if opcode in (ACK, RC_ACK):
         return "ACK" if layers.get("aeth", {}).get("syndrome", 0) < 0x20 else "NAK"
-    known = {SACK: "SACK", NACK: "NACK", PROBE: "PROBE"}
-    known |= {ENDPOINT_REQUEST: "ENDPOINT_REQUEST", ENDPOINT_RESPONSE: "ENDPOINT_RESPONSE"}
-    return known.get(opcode, "OTHER")
+    return _KINDS.get(opcode, "OTHER")
 
 
 def describe(layers: Layers, payload_length: int, ev: int, plane: int, first_psn: int) -> str:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,24 @@ _UDP_AT, _BTH_AT, _PSN_AT, _PSN_MASK = UDP_AT, BTH_AT, PSN_FLAGS_AT, PSN_BITS_MA
 _VERSION, _CLASS, _LABEL, _PLEN, _NEXT_HEADER, _ = shifts_in("ipv6", "version tc fl plen nh hlim")
 _SPORT, _DPORT, _UDP_LENGTH, _ = shifts_in("udp", "sport dport len chksum")
 _OPCODE, _FLAGS, _P_KEY, _DQP = shifts_in("bth", "opcode tver pkey dqp")
+_WITHOUT_OPTIONS: bytes = bytes((NO_OPTIONS,))
 _8_BITS, _16_BITS, _20_BITS, _24_BITS = 0xFF, 0xFFFF, 0xFFFFF, 0xFFFFFF
+
+
+def _shaped(header: bytes) -> python[bytes]:
+    """The first 40 bytes of a row whose packet came with this IPv4 header."""
+    import numpy as np
+
+    from mrc.wire.header_rows import shape_rows
+
+    row = np.zeros((1, UDP_AT), np.uint8)
+    shape_rows(row, np.frombuffer(header, np.uint8).reshape(1, IPV4_HEADER))
+    return row.tobytes()
+
+
+def _class_of(row: bytes) -> python[int]:
+    """The traffic class of the IPv6 header that a row begins with."""
+    return int.from_bytes(row[:2].ljust(2, b"\0"), "big") >> 4 & _8_BITS
 
 
 def _bytes(buffer: Any) -> python[memoryview]:
@@ -119,31 +137,23 @@ class ReceivedBatch:
     def from_packets(cls, packets: Sequence[bytes], port: int = 0, traffic_class: Sequence[int] = ()) -> ReceivedBatch:
         """A batch copied from whole packets (IPv6 header, or IPv4 header without options, to ICRC), for tests and
         simulated networks."""
-        import numpy as np
-
-        from mrc.wire.header_rows import shape_rows
-
-        ipv4 = np.zeros((len(packets), IPV4_HEADER), np.uint8)
-        rows = []
-        for header, packet in zip(ipv4, packets, strict=True):
-            if packet[:1] == bytes((NO_OPTIONS,)) and len(packet) >= IPV4_HEADER:
-                header[:] = np.frombuffer(packet, np.uint8, IPV4_HEADER)
-                packet = bytes(UDP_AT) + packet[IPV4_HEADER:]
+        headers: list[bytes] = []
+        rows: list[bytes] = []
+        over_ipv4 = False
+        for packet in packets:
+            header = bytes(IPV4_HEADER)
+            if packet[:1] == _WITHOUT_OPTIONS and len(packet) >= IPV4_HEADER:
+                header, over_ipv4 = packet[:IPV4_HEADER], True
+                packet = _shaped(header) + packet[IPV4_HEADER:]
+            headers.append(header)
             rows.append(packet)
         room = max(HEADER_ROOM, *map(len, rows)) if rows else HEADER_ROOM
-        data = np.zeros((len(rows), room), np.uint8)
-        for row, packet in zip(data, rows, strict=True):
-            row[: len(packet)] = np.frombuffer(packet, np.uint8)
-        over_ipv4 = np.flatnonzero(ipv4[:, 0])
-        if len(over_ipv4):
-            shaped = data[over_ipv4, :UDP_AT]
-            shape_rows(shaped, ipv4[over_ipv4])
-            data[over_ipv4, :UDP_AT] = shaped
-        lengths = np.array([len(packet) for packet in rows], np.int64)
-        inner = (data[:, 0].astype(np.int64) << 4 | data[:, 1] >> 4) & 0xFF
-        outer = np.array(traffic_class, np.int64) if len(traffic_class) else inner
-        ports = np.full(len(packets), port, np.int64)
-        return cls(data, room, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
+        data = bytearray().join([packet.ljust(room, b"\0") for packet in rows])
+        lengths = array("q", map(len, rows))
+        outer = array("q", traffic_class) if len(traffic_class) else array("q", map(_class_of, rows))
+        ports = array("q", [port] * len(rows))
+        ipv4 = bytearray().join(headers) if over_ipv4 else None
+        return cls(data, room, len(rows), lengths, ports, outer, ipv4)
 
     def fields(self, layout: np.dtype[np.void]) -> python[Fields]:
         """All rows as one structured array of `layout`; nothing is copied."""

@@ -44,6 +44,8 @@ _MASK: const_u8s = memoryview(ICRC_MASK)
 _MASK_FROM_UDP: const_u8s = _MASK[UDP_AT:]
 _MASK_IPV4: const_u8s = memoryview(IPV4_ICRC_MASK)
 _MAPPED = 0xFFFF  # the third word of an IPv4-mapped address; the two before it are 0
+_MAPPED_LENGTH = 12
+_MAPPED_START: bytes = _MAPPED.to_bytes(_MAPPED_LENGTH, "big")
 _IPV4_START = NO_OPTIONS << 8
 _IPV4_BYTES, _IPV4_FRAGMENT, _IPV4_UDP = IPV4_HEADER, DONT_FRAGMENT, 17
 _ZEROS: const_u8s = memoryview(bytes(4))
@@ -242,12 +244,11 @@ class TransmitBatch:
 
     def packet(self, row: int) -> python[bytes]:
         """One sealed packet, from the (inner) IP header to the ICRC."""
-        from mrc.wire.header_rows import headers_to_send, mapped_rows
-
-        at = row * HEADER_ROOM
+        at, end = row * HEADER_ROOM, (row + 1) * _TRAILER
         header = bytes(self._writable[at : at + self.header_lengths[row]])
-        if mapped_rows(self.headers[row : row + 1])[0]:
+        if header[_SOURCE_AT : _SOURCE_AT + _MAPPED_LENGTH] == _MAPPED_START:
+            from mrc.wire.header_rows import headers_to_send
+
             ipv4 = headers_to_send(self.headers[row : row + 1])[0]
             header = with_checksum(ipv4.tobytes(), self.classes[row]) + header[UDP_AT:]
-        trailer = self.trailers[row, _TRAILER - self.trailer_lengths[row] :]
-        return header + bytes(self._payload(row)) + trailer.tobytes()
+        return header + bytes(self._payload(row)) + bytes(self.flat_trailers[end - self.trailer_lengths[row] : end])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from interpreted_alone import interpreted_alone
 from mutants import mutants
 
 from mrc.conformance.case import REGISTRY
@@ -17,6 +18,8 @@ from mrc.conformance.catalogue import catalogue, missing
 from mrc.conformance.report.tables import Row, between_markers, missing_table, mutant_table
 from mrc.conformance.runner import run_case
 from mrc.conformance.targets.in_process import target
+
+interpreted_alone()
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 import pytest
-from mutants.mutant import Mutant
 from toy_targets import ToySession, silent
 
 from mrc.conformance.bench import Bench
@@ -21,9 +20,6 @@ from mrc.conformance.setup import Setup
 from mrc.conformance.target import Refused, Unsupported
 from mrc.conformance.targets.in_process import target
 from mrc.conformance.verdicts import Failed
-from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_states import QpState
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 
 
@@ -177,18 +173,6 @@ def test_completions_are_told_one_by_one() -> None:
     assert (found.kind, found.status) == ("RECEIVE", "FLUSHED")
     with pytest.raises(Failed, match="there is none"):
         made.next_completion()
-
-
-@pytest.mark.parametrize(("at_creation", "state"), [(True, QpState.RESET), (False, QpState.RTS)])
-def test_a_mutant_takes_its_place_when_it_says(at_creation: bool, state: QpState) -> None:
-    seen = []
-
-    def swap(endpoint: Endpoint, qp: QueuePair) -> None:
-        seen.append(qp.state)
-
-    changed = Mutant("changed", "Nothing.", ("MRC-QP-01",), swap, at_creation)
-    changed.target().open(Setup(), DEFAULT_WIRE_PROFILE, 1).connect(Setup(), bench().tester)
-    assert seen == [state]
 
 
 def test_more_connections_than_the_qpns_from_the_first_one_on() -> None:

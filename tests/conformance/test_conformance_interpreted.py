@@ -10,15 +10,18 @@ import sys
 
 import mutants.mutant
 import pytest
+from interpreted_alone import interpreted_alone
 from mutants.mutant import check_interpreted
 
 from mrc.cli.conformance_suites import TRANSPORTS, suite
 from mrc.conformance import interpreted
-from mrc.conformance.catalogue import catalogue
+from mrc.conformance.catalogue import catalogue, chosen
 from mrc.conformance.interpreted import run_interpreted
 from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoints
 from mrc.core import COMPILED, INTERPRETED, VARIABLE, Core
 from mrc.errors import CallerError
+
+interpreted_alone()
 
 
 @pytest.fixture
@@ -83,10 +86,11 @@ def compiled_here() -> None:
 
 @pytest.mark.usefixtures("compiled_here")
 def test_the_compiled_endpoint_passes() -> None:
-    done = run_with(COMPILED, "--strict")
+    """By the command; test_conformance_cases.py runs every case in both ways."""
+    done = run_with(COMPILED, "--strict", "--id", "MRC-SACK")
     document = json.loads(done.stdout)
     assert (done.returncode, document["void"], document["failed"]) == (0, None, 0)
-    assert document["passed"] == len(catalogue())
+    assert document["passed"] == len(chosen(catalogue(), ["MRC-SACK"])) > 20
 
 
 @pytest.mark.usefixtures("compiled_here")

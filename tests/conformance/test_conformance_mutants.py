@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from interpreted_alone import interpreted_alone
 from mutants import mutants
 from mutants.mutant import Mutant
 
@@ -15,8 +16,11 @@ from mrc.conformance.targets.in_process import target
 from mrc.conformance.wrong_endpoints import MRC_MUTANTS, served_endpoint, wrong_endpoint, wrong_endpoints
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
+
+interpreted_alone()
 
 AT_LEAST = 40
 
@@ -81,6 +85,19 @@ def test_a_process_that_is_taken_over_has_no_other_endpoints(
     qps = [session.connect(setup.Setup(), setup.TesterQp(qpn, 0, 8, 32, frozenset())) for qpn in (17, 18)]
     assert [(qp.qpn, at) for qp, at in swapped] == [(qp.terms.qpn, state) for qp in qps]
     assert {type(qp) for qp, _ in swapped} == {QueuePair}
+
+
+@pytest.mark.parametrize(("at_creation", "state"), [(True, QpState.RESET), (False, QpState.RTS)])
+def test_a_mutant_takes_its_place_when_it_says(at_creation: bool, state: QpState) -> None:
+    seen = []
+
+    def swap(endpoint: Endpoint, qp: QueuePair) -> None:
+        seen.append(qp.state)
+
+    changed = Mutant("changed", "Nothing.", ("MRC-QP-01",), swap, at_creation)
+    tester = setup.TesterQp(17, 0, 8, 32, frozenset())
+    changed.target().open(setup.Setup(), WireProfile(), 1).connect(setup.Setup(), tester)
+    assert seen == [state]
 
 
 def test_a_mutant_leaves_other_endpoints_alone() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The suite for plain RC: this project's endpoint, endpoints that are wrong on purpose, the kernel's own packets."""
+"""The suite for plain RC: this project's endpoint, the kernel's own packets, the command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from mutants.rc import rc_mutants
-from mutants.rc.mutant import RcMutant
 from scapy.utils import RawPcapReader
 
 import mrc.rc.conformance.cases
@@ -28,19 +26,16 @@ from mrc.conformance.packets import Crafted
 from mrc.conformance.requirements import GROUPS, ids_in
 from mrc.conformance.results import Run
 from mrc.conformance.runner import run, run_case
-from mrc.conformance.wrong_endpoints import wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
 from mrc.rc.conformance.bench import RcBench
 from mrc.rc.conformance.case import RC_OPTIONS, rc_case, rc_requirements
 from mrc.rc.conformance.catalogue import RC_CONTROL, RC_REASONS, RC_TWIN, rc_catalogue, rc_missing
 from mrc.rc.conformance.in_process import target
-from mrc.rc.conformance.suite import RC_MUTANTS
 from mrc.wire.profile import WireProfile
 
 ROOT = Path(__file__).resolve().parents[2]
 SOFTROCE = ROOT / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
 ETHERNET = 14
-AT_LEAST = 60  # mutants
 
 
 @cache
@@ -116,34 +111,6 @@ def test_a_case_of_no_requirement_is_refused() -> None:
             rc_case(taken, look_at="nothing")
     with pytest.raises(CallerError, match="there twice"):
         rc_case("RC-RESP-01", look_at="nothing")(lambda bench: None)
-
-
-# ---------------------------------------------------------------------- mutants
-
-
-@pytest.mark.parametrize("mutant", rc_mutants().values(), ids=lambda mutant: mutant.name)
-def test_the_suite_fails_it(mutant: RcMutant) -> None:
-    assert mutant.what.endswith(".")
-    assert mutant.caught_by
-    for requirement in mutant.caught_by:
-        results = [run_case(each, mutant.target()) for each in rc_catalogue() if each.requirement.id == requirement]
-        assert "failed" in {result.verdict for result in results}, f"{requirement}: {mutant.what}"
-        for result in results:
-            assert result.verdict != "error", f"{result.case.id}: {result.actual}\n{result.traceback}"
-            assert not result.traceback, f"{result.case.id}: {result.actual}"
-
-
-def test_each_requirement_has_a_mutant_that_fails_it() -> None:
-    assert len(rc_mutants()) >= AT_LEAST
-    assert {each for mutant in rc_mutants().values() for each in mutant.caught_by} == set(rc_requirements())
-
-
-def test_they_are_found_by_name() -> None:
-    for name, found in wrong_endpoints(RC_MUTANTS).items():
-        assert found is rc_mutants()[name] is wrong_endpoint(name, RC_MUTANTS)
-        assert found.target().name == name
-    with pytest.raises(CallerError, match=r"no mutant nobody of RC: tests/mutants/rc holds"):
-        wrong_endpoint("nobody", RC_MUTANTS)
 
 
 # ---------------------------------------------------------------------- against Linux

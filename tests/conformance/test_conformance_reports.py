@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from interpreted_alone import interpreted_alone
 from mutants import mutants
 from toy_targets import dead
 
@@ -27,6 +28,8 @@ from mrc.conformance.results import Run
 from mrc.conformance.runner import run, run_case
 from mrc.conformance.targets.in_process import target
 from mrc.errors import SystemRefused
+
+interpreted_alone()
 
 CASES = chosen(catalogue(), ["MRC-SACK-04", "MRC-SACK-09", "MRC-WIRE-04"])
 

@@ -14,6 +14,9 @@ from bpf_frames import CONTROL, NO_TRIM, NOT_ECT, framed, packet, send, settings
 from mrc.lab.bpf import LinkProgram
 
 pytestmark = pytest.mark.root
+SLOW_BPS = 200_000
+# How far the two models may be apart; a packet is three times as long, or as long, or a tenth.
+BLURRED_BYTES = 1000
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("rate_bps", [200_000, 2_000_000, 60_000_000, 1_000_000_000])
+@pytest.mark.parametrize("rate_bps", [SLOW_BPS, 2_000_000, 60_000_000, 1_000_000_000])
 def test_what_fits_at_its_moment_passes_and_nothing_else(program: LinkProgram, rate_bps: int, seed: int) -> None:
     """It runs somewhere between two looks at the clock: by then at least so much has left, and at most so much."""
     dice = random.Random(seed)
@@ -61,6 +64,9 @@ def test_what_fits_at_its_moment_passes_and_nothing_else(program: LinkProgram, r
         length = len(framed(content))
         if number and dice.random() < 0.1:
             time.sleep(dice.random() * min(limit * 8 / rate_bps, 0.08))
+        if rate_bps == SLOW_BPS and most.everything - least.everything > BLURRED_BYTES:
+            # Other processes came in between the looks: once the queue is empty both models know the same.
+            time.sleep((most.everything + burst) * 8 / rate_bps)
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         done = send(program, content)
         after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -78,7 +84,7 @@ def test_what_fits_at_its_moment_passes_and_nothing_else(program: LinkProgram, r
     assert program.counters().dropped_packets == count - passed
     assert passed > 0
     # At the slow rate the two looks are close together in bytes: the check is sharp.
-    assert rate_bps > 200_000 or (passed < count and undecided < count / 2)
+    assert rate_bps > SLOW_BPS or (passed < count and undecided < count / 2)
 
 
 def test_what_waits_is_as_many_bytes_at_another_rate(program: LinkProgram) -> None:

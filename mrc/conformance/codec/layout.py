@@ -36,6 +36,8 @@ class Layout:
         self.name = name
         self.length = length
         self.places: dict[str, Place] = {}
+        # Of each field: where it lies in the header as one big-endian number, and what it may be.
+        self._in_whole: dict[str, tuple[int, int, int, int]] = {}
         for line in filter(None, map(str.strip, text.splitlines())):
             match = _LINE.match(line)
             if match is None:
@@ -47,29 +49,28 @@ class Layout:
         covered = sorted(bit for place in self.places.values() for bit in place.positions())
         if covered != list(range(8 * length)):
             raise CallerError(f"layout of {name}: its fields do not cover each of its {8 * length} bits once")
+        for field, place in self.places.items():
+            low = -(1 << place.bits - 1) if place.signed else 0
+            shift = 8 * (length - 1 - place.last) + place.shift
+            self._in_whole[field] = shift, (1 << place.bits) - 1, low, low + (1 << place.bits) - 1
 
     def read(self, data: bytes) -> dict[str, int]:
         """Every field of a header that begins `data`, which holds all of it."""
-        values = {}
-        for name, place in self.places.items():
-            value = int.from_bytes(data[place.first : place.last + 1], "big") >> place.shift & (1 << place.bits) - 1
-            if place.signed and value >> place.bits - 1:
-                value -= 1 << place.bits
-            values[name] = value
+        whole, values = int.from_bytes(data[: self.length], "big"), {}
+        for name, (shift, mask, _, high) in self._in_whole.items():
+            value = whole >> shift & mask
+            values[name] = value if value <= high else value - mask - 1
         return values
 
     def write(self, values: Mapping[str, int]) -> bytes:
         """The header's bytes; fields not named are 0. Raises CallerError for a field it has not, or one too wide."""
-        data = bytearray(self.length)
+        whole = 0
         for name, value in values.items():
-            place = self.places.get(name)
-            if place is None:
+            field = self._in_whole.get(name)
+            if field is None:
                 raise CallerError(f"{self.name} has no field {name}")
-            low = -(1 << place.bits - 1) if place.signed else 0
-            if not low <= value < low + (1 << place.bits):
-                raise CallerError(f"{self.name}.{name} is {low}..{low + (1 << place.bits) - 1}, not {value}")
-            where = slice(place.first, place.last + 1)
-            size = place.last + 1 - place.first
-            bits = (value & (1 << place.bits) - 1) << place.shift
-            data[where] = (int.from_bytes(data[where], "big") | bits).to_bytes(size, "big")
-        return bytes(data)
+            shift, mask, low, high = field
+            if not low <= value <= high:
+                raise CallerError(f"{self.name}.{name} is {low}..{high}, not {value}")
+            whole |= (value & mask) << shift
+        return whole.to_bytes(self.length, "big")

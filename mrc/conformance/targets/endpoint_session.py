@@ -91,7 +91,7 @@ class EndpointSession(VirtualSession, Generic[EndpointT]):
 
     def framed(self, batch: TransmitBatch, row: int) -> Frame:
         """A packet as it leaves the port: here without an outer header."""
-        return Frame(int(batch.port[row]), batch.packet(row))
+        return Frame(batch.ports[row], batch.packet(row))
 
     def next_deadline(self) -> int | None:
         with endpoint_at_work():

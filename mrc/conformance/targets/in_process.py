@@ -30,6 +30,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.trace.vocabulary import QP_STATE
+from mrc.wire.frames import DESTINATION
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
@@ -117,9 +118,9 @@ class InProcessSession(EndpointSession[Endpoint]):
     # ------------------------------------------------------------------ packets
 
     def framed(self, batch: TransmitBatch, row: int) -> Frame:
-        port, destination = int(batch.port[row]), int.from_bytes(batch.destination[row, 8:24].tobytes(), "big")
-        traffic_class = int(batch.traffic_class[row])
-        return Frame(port, self._paths.on_the_wire(batch.packet(row), port, destination, traffic_class))
+        port, start = batch.ports[row], row * DESTINATION
+        destination = int.from_bytes(batch.flat_destinations[start + 8 : start + 24], "big")
+        return Frame(port, self._paths.on_the_wire(batch.packet(row), port, destination, batch.classes[row]))
 
     # ------------------------------------------------------------------ what else a case may ask
 

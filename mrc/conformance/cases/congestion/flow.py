@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 from mrc.conformance.script import Bench, Heard
+from mrc.conformance.verdicts import Failed
 from mrc.conformance.words import ranges
 
 _BITMAP = 64
@@ -103,7 +104,8 @@ class Flow:
 
     def packet(self, psn: int) -> Heard:
         """This PSN as it left last. Fails when it is not in flight."""
-        self._bench.check(psn in self.in_flight, f"PSN {psn} in flight", f"there are {ranges(self.in_flight)}")
+        if psn not in self.in_flight:
+            raise Failed(f"PSN {psn} in flight", f"there are {ranges(self.in_flight)}")
         return self.in_flight[psn]
 
     def _out(self, psn: int) -> Heard:
