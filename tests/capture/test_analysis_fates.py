@@ -137,6 +137,16 @@ def test_what_a_silent_responder_had_received_was_spurious_noticed() -> None:
     assert (figures.lost, figures.spurious_retransmissions, figures.retransmissions) == (0, 7, 7)
 
 
+def test_a_responder_that_tells_of_what_came_after_the_trigger_settles_nothing() -> None:
+    """PSN 11 was sent 600 us after PSN 10, whose SACK tells of it. What was sent again in between may be in it too."""
+    crafted = after_a_silence(trigger_at_us=900, rtx=False)
+    crafted.records.pop()
+    crafted.data(us(1500), 11, A)
+    crafted.sack(us(2000), 11, 10, A)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost, figures.lost_unsure, figures.spurious_retransmissions) == (0, 7, 0)
+
+
 def test_what_a_later_packet_acknowledges_may_be_what_was_sent_again() -> None:
     """Sent less than a round trip before them, or itself sent again: the first transmissions may be lost."""
     for crafted in (after_a_silence(trigger_at_us=920, rtx=False), after_a_silence(trigger_at_us=900, rtx=True)):

@@ -151,7 +151,8 @@ def fates(
             fate[:] = _at_receiver(requests, known, group, first, noticed, answers, doubtful)
             doubtful &= fate == LOST
         else:
-            by = _arrived_by(requests, first, known, answers, trips, shortest)
+            told = _arrived_by(requests, first, known, answers, trips, shortest)
+            by = np.full_like(told, NEVER) if _tells_of_later(requests, known, first, trips, shortest, single) else told
             soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
             refused = np.zeros(len(seq), np.bool_)
             refused[[at for at, _ in _refused(requests, answers, False)]] = True
@@ -165,6 +166,9 @@ def fates(
                 other = _at_sender(requests, known, group, first, by, sooner, len(answers) > 0, refused)
                 doubtful = np.isin(group, group[other != fate])
                 fate[:] = other
+            if by is not told:
+                other = _at_sender(requests, known, group, first, told, soonest, len(answers) > 0, refused)
+                doubtful = doubtful | np.isin(group, group[other != fate])
             doubtful = doubtful | _came_unseen(requests, known, group, first)
             if reached is not None:
                 sent = Sent(requests, group, reached, noticed, refused)
@@ -234,6 +238,19 @@ def _arrived_by(
         triggered = (last >= 0) & (trips.time[last] == known.at) & ~asked_for & ~requests["rtx"][first]
         by[triggered] = time[trips.transmission[last[triggered]]] + shortest
     return by
+
+
+def _tells_of_later(
+    requests: Rows, known: Acknowledged, first: Bools, trips: RoundTrips, shortest: int, single: Bools
+) -> bool:
+    """Whether a SACK was the first to tell of a packet, sent once, that had left a round trip and more after the one
+    that triggered it."""
+    if not len(trips.time):
+        return False
+    last = np.searchsorted(trips.time, known.at, "right") - 1
+    by_sack = single & (last >= 0) & (trips.time[last] == known.at)
+    triggered = requests["time"][trips.transmission[last]]
+    return bool((by_sack & (requests["time"][first] > triggered + shortest)).any())
 
 
 def _reported_missing(requests: Rows, known: Acknowledged, group: I64, first: Bools, trips: RoundTrips) -> Bools:
