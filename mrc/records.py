@@ -40,6 +40,9 @@ else:
             if frozen:
                 made.__setattr__ = _no_setting
                 made.__delattr__ = _no_deleting
+                if slots and "__getstate__" not in own:
+                    # What copies and pickles would set the fields of an object that is there.
+                    made.__getstate__, made.__setstate__ = _getstate, _setstate
             return made
 
         return make
@@ -137,6 +140,13 @@ else:
 
     def _no_deleting(self, name):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def _getstate(self):
+        return [getattr(self, each.name) for each in fields(self)]
+
+    def _setstate(self, state):
+        for each, value in zip(fields(self), state, strict=True):
+            object.__setattr__(self, each.name, value)
 
     def _equality(compared):
         def __eq__(self, other):  # noqa: N807 - the method itself

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 from inspect import signature
 from typing import Any
@@ -84,6 +87,33 @@ def test_a_frozen_one_is_never_set_again(slots: bool) -> None:
             delattr(it, name)
     assert (it.name, it.other) == ("it", 3)
     assert replace(it, other=4).other == 4
+
+
+@record(frozen=True, slots=True)
+class Frozen:
+    one: int
+    two: list[int] = field(default_factory=list)
+
+
+@record(slots=True)
+class Changing:
+    one: int
+    two: list[int] = field(default_factory=list)
+
+
+@record(frozen=True)
+class Unslotted:
+    one: int
+    two: list[int] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("made", [Frozen, Changing, Unslotted])
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_copies_and_pickles_are_equal(made: Any, again: Callable[[Any], Any]) -> None:
+    it = made(1, [2])
+    other = again(it)
+    assert (type(other), other) == (made, it)
+    assert (other is not it, other.two is it.two) == (True, again is copy.copy)
 
 
 @pytest.mark.parametrize("frozen", [True, False])
