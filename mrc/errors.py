@@ -7,11 +7,28 @@ other end (`PeerError`), or did this system refuse (`SystemRefused`)?
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 __all__ = ["CallerError", "MalformedPacket", "MrcError", "PeerError", "SystemRefused"]
 
 
 class MrcError(Exception):
-    """Base of every error this package raises. Its text says what happened and what to do about it."""
+    """Base of every error this package raises. Its text says what happened and what to do about it.
+
+    Copies and pickles are equal: a pool of processes hands them on.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, args, *state = cast("tuple[Any, ...]", super().__reduce__())
+        return _made_again, (type(self), args), *state
+
+
+def _made_again(kind: type[MrcError], args: tuple[Any, ...]) -> MrcError:
+    """One with these `args`. Its own `__init__` takes others, of which it made them."""
+    made = kind.__new__(kind, *args)
+    if isinstance(made, OSError):
+        OSError.__init__(made, *args)
+    return made
 
 
 class CallerError(MrcError, ValueError):
