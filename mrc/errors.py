@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-__all__ = ["CallerError", "MalformedPacket", "MrcError", "PeerError", "SystemRefused"]
+__all__ = ["CallerError", "Forked", "MalformedPacket", "MrcError", "PeerError", "SystemRefused"]
 
 
 class MrcError(Exception):
@@ -41,6 +41,10 @@ class CallerError(MrcError, ValueError):
     ...     print(error)
     planes must be 1..16, got 17
     """
+
+
+class Forked(CallerError):
+    """This process was forked from one with an open endpoint. Threads and sockets are the parent's: open one here."""
 
 
 class PeerError(MrcError):

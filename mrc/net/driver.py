@@ -24,10 +24,11 @@ from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.responder.received import ReceiveBudget
-from mrc.errors import CallerError, MrcError, SystemRefused
+from mrc.errors import CallerError, Forked, MrcError, SystemRefused
 from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
+from mrc.net.forked import not_in_a_child
 from mrc.net.link_events import LinkChange, LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.plain_turn import PlainTurn
@@ -82,7 +83,8 @@ class Driver:
         # The thread that runs the loop. While there is none, the thread that holds the lock may touch the endpoint.
         self._owner: int | None = None
         self._lock = threading.RLock()
-        self._closed = False
+        self._closed = self._forked = False
+        not_in_a_child(self)
         self._interrupted = False
         self._turning = False  # whether a turn is under way
         # Whether an interrupt came outside of the loop, in the middle of what `_inside` does.
@@ -149,6 +151,7 @@ class Driver:
 
     def hand_over(self) -> None:
         """With a stand-in: hand over the work that has ended, here and now, from any thread."""
+        self._check_here()
         endpoint = self._native
         if self._stand_in is not None and endpoint is not None and endpoint.work_has_ended:
             self._inside(endpoint.hand_over)
@@ -173,9 +176,19 @@ class Driver:
                 raise KeyboardInterrupt
 
     def check_open(self) -> None:
-        """Raises MrcError when the driver is closed."""
+        """Raises MrcError when the driver is closed, Forked where it is the parent's."""
+        self._check_here()
         if self._closed:
             raise MrcError("the endpoint is shut down")
+
+    def _check_here(self) -> None:
+        if self._forked:
+            raise Forked("a child that was forked has no endpoint: open the device in it")
+
+    def abandon(self) -> None:
+        self._closed = self._forked = True
+        # Who held it is not in the child.
+        self._lock = threading.RLock()
 
     def _do(self, action: Callable[[], T]) -> T:
         """Run what another thread asked for."""
@@ -186,8 +199,9 @@ class Driver:
         """Run `action` in the loop's thread, between two of its turns, and return what it returns.
 
         With no loop running, and with a stand-in, it is run here and now. Raises MrcError when the driver is closed, or
-        when nothing happens for `timeout_s`; then `action` is never run.
+        when nothing happens for `timeout_s`; then `action` is never run. Raises Forked in a child.
         """
+        self._check_here()
         if threading.get_ident() == self._owner:
             # What was submitted before comes before it, with a loop or without one.
             self._run_calls()
@@ -221,6 +235,7 @@ class Driver:
         From the loop's own thread it is done before the loop sends, with no loop running in the next turn: many writes
         posted there become one look at all of them.
         """
+        self._check_here()
         if threading.get_ident() == self._owner:
             self._calls.append((action, None))
             return
@@ -241,8 +256,7 @@ class Driver:
         stand-in handles packets meanwhile. It raises nothing. Without a running loop it runs in the next turn. Raises
         MrcError when the driver is closed.
         """
-        if self._closed:
-            raise MrcError("the endpoint is shut down")
+        self.check_open()
         self._steps.append(action)
         if threading.get_ident() != self._owner:
             self.wake()
@@ -297,6 +311,7 @@ class Driver:
         posted there go ahead of the answers. It must not destroy a QP then, whose last answer would never leave. This
         costs a return to Python for each batch of packets, so only who answers writes with writes wants it.
         """
+        self._check_here()
         before = self._interrupted
         with self._lock:
             self._owner = threading.get_ident()
@@ -319,6 +334,7 @@ class Driver:
 
     def poll(self) -> None:
         """One turn without sleep, for who looks again at once. Like `run`, for one thread at a time."""
+        self._check_here()
         with self._lock:
             self._owner = threading.get_ident()
         try:

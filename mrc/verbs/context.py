@@ -14,7 +14,7 @@ from mrc.endpoint.paths.online import DEFAULT_PROFILE, OWN_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qpns import FIRST_QPN, QPN_LIMIT
 from mrc.endpoint.work import MAX_MESSAGE
-from mrc.errors import CallerError
+from mrc.errors import CallerError, Forked, MrcError
 from mrc.records import record
 from mrc.trace.vocabulary import LOCAL, PORT, QP_STATE
 from mrc.verbs.attributes import MAX_INLINE, MAX_MPR, MAX_QP_WR, MPR_RESOLUTION, DeviceAttr, PortAttr
@@ -217,11 +217,24 @@ class Context:
         if self._closed:
             raise VerbsError(EINVAL, "the context is closed")
 
+    def is_the_parents(self) -> bool:
+        """Whether this process was forked from the one that has the device: then nothing of it is closed here."""
+        try:
+            self.device.check_open()
+        except Forked:
+            return True
+        except MrcError:
+            return False
+        return False
+
     # ------------------------------------------------------------------ end
 
     def close(self) -> None:
         """Close it, with every QP, memory region, protection domain, queue and channel made on it."""
         if self._closed:
+            return
+        if self.is_the_parents():
+            self._closed = True
             return
         for qp in list(self._qps.values()):
             qp.close()

@@ -169,6 +169,8 @@ class MR:
 
         Afterwards nothing of a peer's is written to the buffer any more, and nothing here holds it.
         """
+        if self.pd.context.is_the_parents():
+            return
         with self._lock:
             if self._closed:
                 return

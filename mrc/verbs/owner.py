@@ -43,5 +43,8 @@ class Owner(Protocol):
     def check_open(self) -> None:
         """Raise VerbsError EINVAL when it is closed."""
 
+    def is_the_parents(self) -> bool:
+        """Whether this process was forked from the one that has the device."""
+
     def report(self, event_type: AsyncEventType, element: Any, detail: str) -> None:
         """Something happened outside of any work request."""

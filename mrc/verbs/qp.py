@@ -238,6 +238,8 @@ class QP:
         with self._lock:
             if self._closed or self.endpoint_qp.state not in MAY_POST_SEND:
                 self._check_may_post(MAY_POST_SEND)
+            if not self._taking_inbox:
+                self._device.check_open()
             if len(self._sent) >= self.cap.max_send_wr:
                 raise VerbsError(ENOMEM, f"{self.cap.max_send_wr} sends are outstanding (max_send_wr)")
             mr, source, offset, length = gather(self.pd, wr.sge, self.cap.max_inline_data if flags & _INLINE else None)
@@ -262,6 +264,8 @@ class QP:
         with self._lock:
             if self._closed or self.endpoint_qp.state not in MAY_POST_RECV:
                 self._check_may_post(MAY_POST_RECV)
+            if not self._taking_inbox:
+                self._device.check_open()
             if self._receives_posted >= self.cap.max_recv_wr:
                 raise VerbsError(ENOMEM, f"{self.cap.max_recv_wr} receives are outstanding (max_recv_wr)")
             self._receives_posted += 1
@@ -358,7 +362,7 @@ class QP:
 
     def close(self) -> None:
         """Destroy it. What is posted is forgotten, and so are completions that were not polled."""
-        if not self._closed:
+        if not self._closed and not self.context.is_the_parents():
             self._device.call(self._close)
 
     def _close(self) -> None:
