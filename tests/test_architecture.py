@@ -110,6 +110,7 @@ OF_A_SENDER = {
         "mrc",
         "mrc.core",
         "mrc.errors",
+        "mrc.forked",
         "mrc.lazy",
         "mrc.netlink",
         "mrc.records",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Link, Shape
+from mrc.forked import not_in_a_child
 from mrc.lab import state
 from mrc.lab.nodes import LabNodes
 from mrc.trace.vocabulary import CLEAR, CUT, FABRIC_UP, HEAL, IMPAIR, EventType
@@ -47,6 +48,11 @@ class Lab(LabNodes):
         self._ours = ours
         self.created = created
         self.replaced_crashed = replaced_crashed
+        not_in_a_child(self)
+
+    def abandon(self) -> None:
+        # A child that leaves the `with` block takes nothing down.
+        self._ours = False
 
     @classmethod
     def up(

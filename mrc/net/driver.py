@@ -25,10 +25,10 @@ from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.responder.received import ReceiveBudget
 from mrc.errors import CallerError, Forked, MrcError, SystemRefused
+from mrc.forked import not_in_a_child
 from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
-from mrc.net.forked import not_in_a_child
 from mrc.net.link_events import LinkChange, LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.plain_turn import PlainTurn

@@ -18,6 +18,7 @@ from typing import Any
 
 from mrc import __version__
 from mrc.errors import SystemRefused
+from mrc.forked import not_in_a_child
 from mrc.threads import start_thread
 from mrc.trace.records import MARK, VERSION, encode
 from mrc.trace.vocabulary import CLOCK, DROPPED, END, EventType
@@ -81,6 +82,7 @@ class TraceWriter:
         self._write(encode(header))
         self._ending = threading.Event()
         self._thread = start_thread(self._run, name="mrc-trace")
+        not_in_a_child(self)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, title: str, vantage_point: str, **options: Any) -> TraceWriter:
@@ -129,6 +131,11 @@ class TraceWriter:
             except OSError as error:
                 self.failure = error
         os.close(self._descriptor)
+
+    def abandon(self) -> None:
+        self._closed = True
+        self._queue.clear()
+        self._flushing = threading.Lock()
 
     def __enter__(self) -> TraceWriter:
         return self

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program with two open devices and a QP on each, which forks. Prints what its children and itself met, as JSON."""
+"""A program with two open devices and a QP on each, which forks. Prints what its children and itself met, as JSON; the
+trace of one device goes to the file that its argument names."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from typing import Any
 
 from mrc.net.control.places import own_directories
 from mrc.net.device import open_device
+from mrc.trace.writer import TraceWriter
 from mrc.verbs import MR, QP, AccessFlag, Context, QPCap, RecvWR, SendWR, WROpcode, connect, describe
 
 IMM = WROpcode.RDMA_WRITE_WITH_IMM
@@ -39,10 +41,12 @@ def in_a_child(action: Callable[[], Any]) -> str:
 def main() -> None:
     found: dict[str, Any] = {}
     with ExitStack() as stack:
-        contexts = [
-            stack.enter_context(Context(stack.enter_context(open_device(addresses=[address]))))
-            for address in ("127.0.0.2", "127.0.0.3")
+        tracer = stack.enter_context(TraceWriter.open(sys.argv[1], title="fork", vantage_point="sender"))
+        devices = [
+            stack.enter_context(open_device(addresses=[address], tracer=each))
+            for address, each in (("127.0.0.2", tracer), ("127.0.0.3", None))
         ]
+        contexts = [stack.enter_context(Context(each)) for each in devices]
         queues = [each.cq() for each in contexts]
         pds = [each.pd() for each in contexts]
         out, into = (
@@ -78,6 +82,7 @@ def main() -> None:
         found["poll"] = in_a_child(queues[0].poll)
         found["make"] = in_a_child(lambda: QP(pds[0], send_cq=queues[0], recv_cq=queues[0]))
         found["register"] = in_a_child(lambda: MR(pds[0], bytearray(8), AccessFlag.LOCAL_WRITE))
+        found["trace"] = in_a_child(tracer.flush)
         found["leave"] = in_a_child(leave)
         found["one more"] = in_a_child(lambda: (memory.close(), out.close(), contexts[0].close(), stack.close()))
         found["after"], found["still"] = write(2), places()

@@ -11,15 +11,18 @@ from pathlib import Path
 from loopback import needs_root, own_loopback
 from patience import PATIENCE_S
 
+from mrc.trace.reader import read_trace
+from mrc.trace.vocabulary import END
+
 pytestmark = needs_root
 PROGRAM = Path(__file__).parent / "forking_program.py"
 REFUSED = "a child that was forked has no endpoint: open the device in it"
 
 
-def test_a_child_has_no_endpoint_and_its_parent_goes_on() -> None:
+def test_a_child_has_no_endpoint_and_its_parent_goes_on(tmp_path: Path) -> None:
     done: list[subprocess.CompletedProcess[str]] = []
     with own_loopback(["127.0.0.2", "127.0.0.3"]) as inside:
-        argv = [sys.executable, str(PROGRAM)]
+        argv = [sys.executable, str(PROGRAM), str(tmp_path / "trace")]
         inside(
             lambda: done.append(subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False))
         )
@@ -34,3 +37,8 @@ def test_a_child_has_no_endpoint_and_its_parent_goes_on() -> None:
     assert found["one more"] == "(None, None, None, None)"
     assert found["places"] == found["still"]
     assert len(found["places"]) >= 2
+    with (tmp_path / "trace").open("rb") as file:
+        _, events = read_trace(file)
+        kinds = [each.kind for each in events]
+    assert kinds.count(END) == 1
+    assert kinds[-1] == END

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A child that is forked has no endpoint: its threads stayed behind, and the sockets and files are its parent's."""
+"""A child that is forked leaves to its parent what has threads, sockets, files or namespaces: endpoints, traces, labs."""
 
 from __future__ import annotations
 
