@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A child that is forked leaves to its parent what has threads, sockets, files or namespaces: endpoints, traces, labs."""
+"""A child that is forked leaves its parent what has threads, sockets, files or namespaces: endpoints, traces, labs."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class Driver:
         posted there go ahead of the answers. It must not destroy a QP then, whose last answer would never leave. This
         costs a return to Python for each batch of packets, so only who answers writes with writes wants it.
         """
-        self._check_here()
+        self.check_open()
         before = self._interrupted
         with self._lock:
             self._owner = threading.get_ident()
@@ -334,7 +334,7 @@ class Driver:
 
     def poll(self) -> None:
         """One turn without sleep, for who looks again at once. Like `run`, for one thread at a time."""
-        self._check_here()
+        self.check_open()
         with self._lock:
             self._owner = threading.get_ident()
         try:

@@ -25,6 +25,8 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 # No packet is sent there (RFC 5737, RFC 3849): only the route is looked up.
 _SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 _DISCARD_PORT = 9
+# How a command and a program say it.
+_HOW = "--bind ADDR, in a program addresses=[...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def addresses_towards(peer: Sequence[str]) -> list[str]:
             break
         chosen.append(own)
     if not chosen:
-        raise CallerError(f"there is no route to {peer[0]}: name the addresses to use with --bind ADDR")
+        raise CallerError(f"there is no route to {peer[0]}: name the addresses to use: {_HOW}")
     return chosen
 
 
@@ -113,7 +115,7 @@ def default_addresses() -> list[str]:
     if len(useful) == 1:
         return useful
     known = f"this host has {', '.join(useful)}" if useful else "this host has no address that others could reach"
-    raise CallerError(f"{known}: name those to use with --bind ADDR, one for each plane")
+    raise CallerError(f"{known}: name those to use, one for each plane: {_HOW}")
 
 
 def host_fabric(addresses: Sequence[str], mode: str = "udp") -> Fabric:
@@ -121,6 +123,8 @@ def host_fabric(addresses: Sequence[str], mode: str = "udp") -> Fabric:
 
     Raises CallerError for what is no address or cannot be used, SystemRefused for one that is not this host's.
     """
+    if isinstance(addresses, str):
+        raise CallerError(f"addresses is a list of addresses, one for each plane: [{addresses!r}]")
     if not 1 <= len(addresses) <= MAX_PLANES:
         raise CallerError(f"1 to {MAX_PLANES} addresses can be bound, got {len(addresses)}")
     interfaces = {own.address: own.interface for own in own_addresses()}
@@ -142,9 +146,9 @@ def host_fabric(addresses: Sequence[str], mode: str = "udp") -> Fabric:
 
 def _usable(text: str) -> str:
     try:
-        address = ipaddress.ip_address(text)
-    except ValueError as error:
-        raise CallerError(f"--bind takes an IP address: {error}") from None
+        address = ipaddress.ip_address(str(text))
+    except ValueError:
+        raise CallerError(f"{text!r} is no IP address: name this host's addresses, {_HOW}") from None
     if address.is_link_local or address.is_unspecified or address.is_multicast:
         raise CallerError(f"{address} does not name this host to others: give a global or private address")
     return str(address)

@@ -138,10 +138,12 @@ class CQ:
     def poll(self, num_entries: int = 1) -> list[WC]:
         """Up to `num_entries` completions, oldest first; none when there is none. Never waits.
 
-        Raises VerbsError EIO when completions were lost and no other is left.
+        Raises VerbsError EIO when there is no other and some were lost, or the queue is closed.
         """
         queue = self._queue
         if not queue:
+            if self._closed:
+                raise VerbsError(EIO, "the completion queue is closed")
             if self.overrun:
                 raise VerbsError(EIO, f"more than {self.cqe} completions came before they were polled: some are lost")
             self.context.device.idle()
@@ -170,8 +172,6 @@ class CQ:
                 bell.hush()
                 if done := self.poll(num_entries):
                     return done
-                if self._closed:
-                    raise VerbsError(EIO, "the completion queue is closed")
                 if not await bell.wait_async(deadline.left_s()):
                     raise deadline.error("nothing has completed")
 

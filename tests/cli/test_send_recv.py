@@ -162,7 +162,7 @@ def test_srv6_mode_without_a_fabric(file: Path, tmp_path: Path, empty: dict[str,
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("host", "--bind takes an IP address"),
+        ("host", "'host' is no IP address"),
         ("fe80::1", "does not name this host to others"),
         ("0.0.0.0", "does not name this host to others"),
         ("192.0.2.77", "192.0.2.77 is no address of this host"),

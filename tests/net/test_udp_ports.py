@@ -449,7 +449,7 @@ def test_the_way_to_a_peer_names_our_address(inside: Inside[None]) -> None:
         assert addresses_towards(["10.9.0.2", "fd09::1", "192.0.2.1", "fd09::2"]) == ["10.9.0.2", "fd09::1"]
         # One address cannot be two planes.
         assert addresses_towards(["10.9.0.2", "10.9.0.2"]) == ["10.9.0.2"]
-        with pytest.raises(CallerError, match=r"no route to 192\.0\.2\.1: name the addresses to use with --bind"):
+        with pytest.raises(CallerError, match=r"no route to 192\.0\.2\.1: name the addresses to use: --bind"):
             addresses_towards(["192.0.2.1", "10.9.0.2"])
 
     inside(run)
@@ -457,7 +457,7 @@ def test_the_way_to_a_peer_names_our_address(inside: Inside[None]) -> None:
 
 def test_without_a_default_route_several_addresses_are_a_question(inside: Inside[None]) -> None:
     def run() -> None:
-        with pytest.raises(CallerError, match=r"this host has 10\.9\.0\.1, .*: name those to use with --bind ADDR"):
+        with pytest.raises(CallerError, match=r"this host has 10\.9\.0\.1, .*: name those to use.*: --bind ADDR"):
             default_addresses()
 
     inside(run)
