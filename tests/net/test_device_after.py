@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What belongs to a device does nothing once its block has ended: the numbers of its sockets may be other files by then."""
+"""What belongs to a device does nothing after its block: the numbers of its sockets may be other files by then."""
 
 from __future__ import annotations
 
