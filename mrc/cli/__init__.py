@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from mrc import CORE, __version__
-from mrc.cli.commands import COMPLETE_VARIABLE, ErrorGroup, buffer_output, discard_output, flush_output
+from mrc.cli.commands import (
+    COMPLETE_VARIABLE,
+    ErrorGroup,
+    buffer_output,
+    discard_output,
+    flush_output,
+    open_what_is_closed,
+)
 from mrc.cli.common import ignore_signals, interrupt_on_signals
 from mrc.threads import a_thread_failed, end_with_any_thread
 
@@ -65,6 +72,7 @@ class _Commands(ErrorGroup):
         if threading.current_thread() is threading.main_thread():
             interrupt_on_signals()
             end_with_any_thread()
+        open_what_is_closed()
         if COMPLETE_VARIABLE in os.environ:
             from mrc.cli.completion import complete_quietly
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from mrc.cli.common import ignore_signals, interrupted
-from mrc.errors import MrcError
+from mrc.errors import CallerError, MrcError
 from mrc.untrusted import printable_lines
 
 # No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
@@ -65,6 +65,31 @@ def _errors_reported() -> Iterator[None]:
         ignore_signals()
         discard_output()
         raise interrupted("interrupted") from None
+
+
+class _ClosedOutput(io.TextIOBase):
+    """In place of a standard output that is closed."""
+
+    encoding = "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise CallerError("standard output is closed: there is nowhere to print to")
+
+
+def open_what_is_closed() -> None:
+    """Have descriptors 0 to 2 taken where the command was started without them: the next file or socket would get the
+    number, and what is printed, here or by a program that is started, would go there."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            os.set_inheritable(number, True)
+            setattr(sys, name, _ClosedOutput() if name == "stdout" else open(number, "w" if number else "r"))  # noqa: SIM115
 
 
 def buffer_output() -> None:

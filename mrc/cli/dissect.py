@@ -12,7 +12,7 @@ import click
 
 from mrc.cli.commands import discard_output
 from mrc.cli.common import note, wire_profile_option
-from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.errors import MrcError, PeerError, SystemRefused
 from mrc.report.tables import aligned
 
 if TYPE_CHECKING:
@@ -125,13 +125,10 @@ def _opened(file: str) -> IO[bytes]:
 
 def _print_all(text: Iterable[str]) -> None:
     """Write to stdout until its reader closes it, as `head` does; each part at once, for live captures."""
-    out = sys.stdout
-    if out is None:
-        raise CallerError("standard output is closed: there is nowhere to print to")
     try:
         for part in text:
-            out.write(part)
-            out.flush()
+            sys.stdout.write(part)
+            sys.stdout.flush()
     except MrcError:
         raise
     except OSError as error:

@@ -56,6 +56,22 @@ def test_standard_output(argv: list[str], unbuffered: str) -> None:
     assert (ended.returncode, ended.stderr) == (1, f"Error: output {NO_ROOM}")
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- <&-", ">&- 2>file <&-"])
+@pytest.mark.parametrize("command", ["--help", "--version", "lab schema", "drill list --json", f"analyze {CAPTURE}"])
+def test_a_standard_output_that_is_closed(command: str, closed: str, tmp_path: Path) -> None:
+    line = f"{sys.executable} -m mrc {command} {closed}"
+    ended = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
+    said = ended.stderr + "".join(each.read_text() for each in tmp_path.iterdir())
+    assert (ended.returncode, said) == (1, "Error: standard output is closed: there is nowhere to print to\n")
+
+
+def test_no_file_takes_the_place_of_a_closed_output() -> None:
+    """What is printed would go into it."""
+    program = "import os, mrc.cli.commands as c; c.open_what_is_closed(); os._exit(os.open(os.devnull, 0))"
+    line = f"exec >&- 2>&- <&-; exec {sys.executable} -c '{program}'"
+    assert subprocess.run(["sh", "-c", line], timeout=PATIENCE_S, check=False).returncode == 3
+
+
 @pytest.mark.parametrize("name", ["x.pcap", "x.pcapng"])
 def test_a_capture_that_is_made(name: str, tmp_path: Path) -> None:
     (tmp_path / name).symlink_to("/dev/full")
