@@ -16,7 +16,7 @@ from mrc.control.states import ProfileState
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfileMode
-from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.paths.states import EvState, worst
 from mrc.endpoint.qp import QueuePair
 from mrc.verbs.tables import Tabular
 
@@ -210,7 +210,7 @@ def _query_state(profiles: Profiles, profile_id: int, entry: EvOp) -> EvOpResult
         towards = profiles.endpoint.online.denied_towards(profile_id, ev)
         denied = None in towards or (peer is not None and peer.key in towards)
         states = [EvState.DENIED if denied else EvState.GOOD]
-    return EvOpResult(count=len(holders), state=max(states))
+    return EvOpResult(count=len(holders), state=worst(states))
 
 
 def entries(profiles: Profiles, profile_id: int, most: int) -> list[EvEntry]:

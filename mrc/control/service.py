@@ -20,6 +20,7 @@ from mrc.control.loading import KINDS, load
 from mrc.control.operations import Batch, EvProbe, Operation, OperationResult, PortStatusUpdate
 from mrc.control.peers import addresses, find_peer
 from mrc.control.snapshot import snapshot
+from mrc.endpoint.paths.states import worst
 from mrc.untrusted import NotJson, parse_json
 from mrc.verbs.device import Device
 
@@ -316,7 +317,7 @@ def _either(one: EvOpResult, other: EvOpResult) -> EvOpResult:
     if one.errno or other.errno:
         return one if other.errno else other
     states = [each.state for each in (one, other) if each.state is not None]
-    return replace(one, count=one.count + other.count, state=max(states, default=None))
+    return replace(one, count=one.count + other.count, state=worst(states) if states else None)
 
 
 def _ev_result(result: EvOpResult) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from mrc.endpoint.congestion import NO_WINDOW
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.paths.path_set import PathSet
-from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.paths.states import BEST_FIRST, worst
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import MAY_SEND
 
@@ -88,7 +88,7 @@ def _paths(qps: list[QueuePair]) -> list[dict[str, Any]]:
             for index in qp.paths.current():
                 _add(rows, qp.peer_node.label, qp.paths, index)
     return sorted(
-        (row | {"state": EvState(row["state"]).name.lower()} for row in rows.values()),
+        (row | {"state": row["state"].name.lower()} for row in rows.values()),
         key=lambda row: (row["peer"], row["plane"], row["ev"]),
     )
 
@@ -103,14 +103,14 @@ def _add(rows: dict[tuple[str, int], dict[str, Any]], peer: str, paths: PathSet,
             "plane": path.plane,
             "spine": path.spine,
             "port_num": path.port + 1,
-            "state": 0,
+            "state": BEST_FIRST[0],
             "qps": 0,
             "packets": 0,
             "lost": 0,
             "marked": 0,
         },
     )
-    row["state"] = max(row["state"], paths.table.state[index])
+    row["state"] = worst((row["state"], paths.table.state[index]))
     row["qps"] += 1
     row["packets"] += paths.table.packets[index]
     row["lost"] += paths.table.lost[index]

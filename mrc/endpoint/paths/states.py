@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 __all__ = ["TRANSITIONS", "EvInput", "EvState", "next_state"]
@@ -33,6 +34,15 @@ class EvInput(IntEnum):
 
 # By state: 1 where an EV takes turns with data, else 0. An EV that leaves these states leaves the rotation.
 CARRIES_DATA = bytes(state in (EvState.GOOD, EvState.SKIP) for state in EvState)
+
+# Where several have an EV the worst of their states is shown. The numbers are names for other programs, and no order.
+BEST_FIRST = (EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED)
+
+
+def worst(states: Iterable[int]) -> EvState:
+    """The last of these in BEST_FIRST; of none, the first there."""
+    return BEST_FIRST[max((BEST_FIRST.index(EvState(each)) for each in states), default=0)]
+
 
 # What is not in the table changes nothing: in particular a mark is ignored while an EV is in SKIP.
 TRANSITIONS: dict[tuple[EvState, EvInput], EvState] = {

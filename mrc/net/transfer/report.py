@@ -10,7 +10,7 @@ from typing import Any
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths.path_set import NEVER, PathSet
-from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.paths.states import EvState, worst
 from mrc.errors import PeerError
 from mrc.net.negotiation import integer
 from mrc.records import record
@@ -230,7 +230,7 @@ def _path_report(places: Sequence[tuple[PathSet, int]]) -> PathReport:
         spine=path.spine,
         packets=sum(table.packets[index] for table, index in tables),
         lost=sum(table.lost[index] for table, index in tables),
-        state=EvState(max(table.state[index] for table, index in tables)).name,
+        state=worst(table.state[index] for table, index in tables).name,
         first_use_ns=min(firsts, default=None),
         last_use_ns=max(lasts, default=None),
     )

@@ -8,8 +8,9 @@ import pytest
 from mrc.capi.control_evs import _SHOWN
 from mrc.cli.ctl.events import _STATES
 from mrc.control.attributes import ALL_EV_EVENTS, EvEventMask
-from mrc.endpoint.paths.states import CARRIES_DATA, EvState
+from mrc.endpoint.paths.states import BEST_FIRST, CARRIES_DATA, EvState, worst
 from mrc.report import palette
+from mrc.top.figures import IN_USE
 from mrc.top.screen import _STATE_STYLE
 from mrc.trace import vocabulary
 
@@ -17,6 +18,7 @@ NAMES = [state.name for state in EvState]
 # Where a state needs an entry, and the states that have one.
 READERS = {
     "mrc.endpoint.paths.states.CARRIES_DATA": [state.name for state in EvState if state < len(CARRIES_DATA)],
+    "mrc.endpoint.paths.states.BEST_FIRST": [state.name for state in BEST_FIRST],
     "mrc.trace.vocabulary.EV_STATES": list(vocabulary.EV_STATES),
     "mrc.control.attributes.EvEventMask": [bit.name for bit in EvEventMask],
     "mrc.control.attributes.ALL_EV_EVENTS": [bit.name for bit in ALL_EV_EVENTS],
@@ -36,3 +38,15 @@ def test_every_state_has_its_entry_and_nothing_else_has(where: str) -> None:
 
 def test_the_trace_numbers_the_states_as_the_endpoint_does() -> None:
     assert list(vocabulary.EV_STATES) == NAMES
+
+
+def test_what_is_called_in_use_is_what_carries_data() -> None:
+    carrying = {state.name.lower() for state in EvState if CARRIES_DATA[state]}
+    assert set(IN_USE) == carrying, f"mrc.top.figures.IN_USE lacks or has too many of {carrying ^ set(IN_USE)}"
+
+
+def test_the_worst_of_several_is_by_their_order_and_not_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert worst([EvState.SKIP, EvState.ASSUMED_BAD, EvState.GOOD]) == EvState.ASSUMED_BAD
+    assert worst([]) == EvState.GOOD
+    monkeypatch.setattr("mrc.endpoint.paths.states.BEST_FIRST", BEST_FIRST[::-1])
+    assert worst([EvState.SKIP, EvState.ASSUMED_BAD, EvState.GOOD]) == EvState.GOOD
