@@ -11,7 +11,7 @@ from weakref import WeakSet
 class Abandoned(Protocol):
     """What a process has and its child has not."""
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         """In the child: touch nothing of it any more."""
 
 
@@ -25,7 +25,7 @@ def not_in_a_child(it: Abandoned) -> None:
 
 def _in_the_child() -> None:
     for each in list(_open):
-        each.abandon()
+        each._abandon()
 
 
 os.register_at_fork(after_in_child=_in_the_child)

@@ -50,7 +50,7 @@ class Lab(LabNodes):
         self.replaced_crashed = replaced_crashed
         not_in_a_child(self)
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         # A child that leaves the `with` block takes nothing down.
         self._ours = False
 

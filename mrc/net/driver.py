@@ -185,7 +185,7 @@ class Driver:
         if self._forked:
             raise Forked("a child that was forked has no endpoint: open the device in it")
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         self._closed = self._forked = True
         # Who held it is not in the child.
         self._lock = threading.RLock()

@@ -132,7 +132,7 @@ class TraceWriter:
                 self.failure = error
         os.close(self._descriptor)
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         self._closed = True
         self._queue.clear()
         self._flushing = threading.Lock()
