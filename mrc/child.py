@@ -30,7 +30,7 @@ def python(module: str, *arguments: str) -> list[str]:
 
 
 class Child:
-    """A started program: what it prints and is told, and how it ended. Leaving it as a context manager closes it.
+    """A started program: what it prints and is told, and how it ended. Leaving its `with` block closes it.
 
     Errors call it `name`. `options` are those of subprocess.Popen, which `start` may stand in for.
 

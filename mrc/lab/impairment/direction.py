@@ -158,7 +158,8 @@ def _by_queue_alone(root: tc.Discipline | None) -> Impairment:
 
 def read(direction: Direction) -> Impairment:
     """What this direction is like now. Raises SystemRefused."""
-    return _whole(direction, _sending(direction))
+    sending = _sending(direction)
+    return _with_others(direction, sending, figures(sending).impairment)
 
 
 def delays(
@@ -176,13 +177,13 @@ def _sending(direction: Direction) -> Sending:
     return sending_ends(direction.route, direction.index)[direction.index]
 
 
-def _whole(direction: Direction, sending: Sending) -> Impairment:
-    """What queue and program, the interfaces and nftables say."""
+def _with_others(direction: Direction, sending: Sending, found: Impairment) -> Impairment:
+    """`found`, which is of queue and program, with what the interfaces, netem and nftables say."""
     there = installed.interfaces(direction.route, direction.sending)
     port = there.get(direction.index)
     mtu = port.mtu if port is not None and port.mtu != direction.mtu else 0
     delayed = delays(there, {direction.index: sending}).get(direction.index, delay.NO_DELAY)
-    return replace(figures(sending).impairment, loss=_loss(direction), mtu_bytes=mtu, **delayed.settings)
+    return replace(found, loss=_loss(direction), mtu_bytes=mtu, **delayed.settings)
 
 
 def _set_mtu(direction: Direction, mtu: int) -> None:
@@ -212,7 +213,7 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
     planned = []
     for each in directions:
         sending = _sending(each)
-        before = _whole(each, sending)
+        before = _with_others(each, sending, figures(sending).impairment)
         wanted = before.changed(**changes)
         if wanted.rate_bps and sending.foreign:
             raise SystemRefused(
@@ -248,11 +249,12 @@ def _is_whole(sending: Sending, found: Impairment) -> bool:
 
 def clear(direction: Direction) -> None:
     """Nothing is wrong with this direction any more. No error when nothing was. Raises SystemRefused."""
-    before = _whole(direction, sending := _sending(direction))
+    sending = _sending(direction)
     _remove(direction, sending)
-    if before.loss:
+    others = _with_others(direction, sending, Impairment())
+    if others.loss:
         _set_loss(direction, 0)
-    if before.mtu_bytes:
+    if others.mtu_bytes:
         _set_mtu(direction, 0)
     # A filter whose relay was killed has no tap, and is found by its place only.
     _set_delay(direction, Impairment())

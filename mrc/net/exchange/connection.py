@@ -242,8 +242,8 @@ class Connection:
 class _Notes:
     """Tells the client every `interval_s` seconds that its request is being worked on, while it is. Close it.
 
-    Requests that follow each other share a thread, which ends when none came for as long. Where the system allows no
-    thread for it the client hears nothing. It asks again then, and is told by the thread of that connection.
+    Consecutive requests share a thread, which ends after an interval without a request. If the system refuses the
+    thread, no notes are sent: the client times out and retries, and the connection of the retry sends them.
     """
 
     def __init__(self, channel: Channel, interval_s: float) -> None:
