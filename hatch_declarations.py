@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from hatch_attributes import attributes, constants
+
 # The second line of a source: what compiled code has of it (mrc/core.py).
 COMPILED, C_BESIDE, INLINED = "# compiled (", "# compiled: C beside it (", "# compiled into its callers ("
 SCALARS = {"int": "long long", "bool": "bint", "float": "double", "unsigned": "unsigned long long"}
@@ -40,7 +42,6 @@ _ITEM = f"""cdef extern from *:
     \"\"\"
     void *{ITEM}(list items, long long at) nogil"""
 KINDS = ("python", "with_gil", "may_raise")
-_CONSTANT = re.compile(r"_[A-Z0-9][A-Z0-9_]*")
 # The same types as arguments of `cython.locals`.
 _LOCAL = {"long long": "cython.longlong", "unsigned long long": "cython.ulonglong", "bint": "cython.bint"}
 _LOCAL |= {"double": "cython.double", POINTER: "cython.p_longlong", "unsigned char[::1]": "cython.uchar[::1]"}
@@ -58,6 +59,8 @@ class Module:
     name: str
     path: Path
     kind: str
+    compiled: frozenset[str] = frozenset()
+    """The names of all modules that are compiled."""
 
     @cached_property
     def text(self) -> str:
@@ -69,10 +72,20 @@ class Module:
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
-        """Those that are compiled: they declare their attributes."""
-        if self.kind != COMPILED:
-            return {}
-        return {each.name: each for each in self.tree.body if isinstance(each, ast.ClassDef) and _is_compiled(each)}
+        """Those that are compiled. A class with a decorator stays Python's, and one whose base is: a record, an
+        enumeration, an exception."""
+        found: dict[str, ast.ClassDef] = {}
+        theirs = {"Subclassed"} | {
+            alias.asname or alias.name
+            for each in ast.walk(self.tree)
+            if isinstance(each, ast.ImportFrom) and each.module in self.compiled
+            for alias in each.names
+        }
+        for each in self.tree.body if self.kind == COMPILED else []:
+            if isinstance(each, ast.ClassDef) and not each.decorator_list:
+                bases = {ast.unparse(base) for base in each.bases}
+                found |= {each.name: each} if bases <= theirs | set(found) else {}
+        return found
 
     @cached_property
     def functions(self) -> dict[str, ast.FunctionDef]:
@@ -82,16 +95,6 @@ class Module:
 
     def wrong(self, at: ast.AST, why: str) -> Unknown:
         return Unknown(f"{self.path}:{getattr(at, 'lineno', 0)}: {why}")
-
-
-def _is_compiled(declared: ast.ClassDef) -> bool:
-    """Exceptions, enumerations and records stay Python's: they declare no slots, or have decorators."""
-    if declared.decorator_list:
-        return False
-    bases = {ast.unparse(base) for base in declared.bases}
-    return "Subclassed" in bases or any(
-        isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__slots__" for each in declared.body
-    )
 
 
 def _kind(function: ast.FunctionDef) -> str:
@@ -116,7 +119,9 @@ class Declarations:
     """The `.pxd` of the modules of a package, which lies in `root`. `marked` are their sources and second lines."""
 
     def __init__(self, root: Path, marked: Iterable[tuple[Path, str]]) -> None:
-        made = [Module(".".join(path.relative_to(root).with_suffix("").parts), path, kind) for path, kind in marked]
+        named = [(".".join(path.relative_to(root).with_suffix("").parts), path, kind) for path, kind in marked]
+        compiled = frozenset(name for name, _, kind in named if kind == COMPILED)
+        made = [Module(*each, compiled) for each in named]
         self.modules = {each.name: each for each in made}
 
     def of(self, module: Module) -> str:
@@ -146,11 +151,10 @@ class Declarations:
         found = {}
         for module in self.modules.values():
             for declared in module.classes.values():
-                for each in declared.body:
-                    annotation = each.annotation if isinstance(each, ast.AnnAssign) else None
-                    if isinstance(each, ast.AnnAssign) and marker(annotation) == ITEMS:
-                        of = ast.unparse(inside(annotation, ITEMS) or each)
-                        found[ast.unparse(each.target)] = self._imported(module).get(of, (module.name, of))
+                for name, annotation in self.attributes(module, declared).items():
+                    if isinstance(annotation, ast.expr) and marker(annotation) == ITEMS:
+                        of = ast.unparse(inside(annotation, ITEMS) or annotation)
+                        found[name] = self._imported(module).get(of, (module.name, of))
         return found
 
     def used_items(self, module: Module) -> list[ast.Subscript]:
@@ -224,15 +228,10 @@ class Declarations:
 
     def _constants(self, module: Module) -> Iterator[str]:
         """Names in capitals with an underscore before: integers, where an annotation says nothing else."""
-        for each in module.tree.body:
-            annotation = each.annotation if isinstance(each, ast.AnnAssign) else ast.Name("int")
-            targets = each.targets if isinstance(each, ast.Assign) else []
-            if isinstance(each, ast.AnnAssign) and each.value is not None:
-                targets = [each.target]
+        for name, annotation in constants(module.tree):
             type_ = self.type(module, annotation)
-            for name in [named for target in targets for named in _named(target)]:
-                if _CONSTANT.fullmatch(name) and type_ not in ("object", *OBJECTS):
-                    yield f"cdef {type_} {name}"
+            if type_ not in ("object", *OBJECTS):
+                yield f"cdef {type_} {name}"
 
     # ------------------------------------------------------------------ classes
 
@@ -249,14 +248,26 @@ class Declarations:
                 body += self._function(module, each, declared)
         yield from (f"    {line}" for line in body or ["pass"])
 
+    def attributes(self, module: Module, declared: ast.ClassDef) -> dict[str, ast.expr | ast.stmt]:
+        """What hatch_attributes finds, without those of the classes that this one builds on."""
+        imported = self._imported(module)
+        classes = {name for name in (*module.classes, *imported) if self._is_class(module, name)}
+        found = attributes(declared, module.tree, classes)
+        for base in map(ast.unparse, declared.bases):
+            of, there = imported.get(base, (module.name, base))
+            if base != "Subclassed":
+                theirs = self.attributes(self.modules[of], self.modules[of].classes[there])
+                found = {name: annotation for name, annotation in found.items() if name not in theirs}
+        return found
+
     def _attributes(self, module: Module, declared: ast.ClassDef, final: bool) -> Iterator[str]:
-        for each in declared.body:
-            if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
-                continue
-            name, seen = each.target.id, marker(each.annotation)
+        for name, annotation in self.attributes(module, declared).items():
+            if isinstance(annotation, ast.stmt):
+                raise module.wrong(annotation, f"its value does not say what self.{name} is: self.{name}: int = ...")
+            seen = marker(annotation)
             if seen not in ("readonly", "public"):
                 seen = "" if name.startswith("_") else "readonly" if final else "public"
-            type_ = self.type(module, inside(each.annotation, "readonly", "public"))
+            type_ = self.type(module, inside(annotation, "readonly", "public"))
             yield f"cdef {seen + ' ' if seen and type_ != POINTER else ''}{type_} {name}"
 
     # ------------------------------------------------------------------ functions
@@ -381,9 +392,3 @@ def _is_of_a_table(statement: ast.stmt, tables: dict[str, str]) -> bool:
     called = statement.value.func if isinstance(statement.value, ast.Call) else None
     forgets = isinstance(called, ast.Attribute) and called.attr == "pop" and ast.unparse(called.value) in tables
     return forgets or isinstance(statement.value, ast.Constant)
-
-
-def _named(target: ast.expr) -> list[str]:
-    if isinstance(target, ast.Tuple):
-        return [name for each in target.elts for name in _named(each)]
-    return [target.id] if isinstance(target, ast.Name) else []

@@ -13,8 +13,6 @@ from pathlib import Path
 from hatch_declarations import COMPILED, KINDS, Declarations, Module, inside, marker
 
 MARKERS, FUTURE = "mrc.wire.compiled", b"from __future__ import annotations"
-# What a class writes for its slots, and those that no annotation declares.
-SLOTS = {"tuple(__annotations__)": (), "(*__annotations__, '__weakref__')": ("__weakref__",)}
 
 
 def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> dict[str, Path]:
@@ -69,11 +67,6 @@ def staged(module: Module, declarations: Declarations) -> str:
         for base in declared.bases:
             if ast.unparse(base) == "Subclassed":
                 _blank(lines, _start(base), _end(base))
-        named = [ast.unparse(each.target) for each in declared.body if isinstance(each, ast.AnnAssign)]
-        for slots in declared.body:
-            more = SLOTS.get(ast.unparse(slots.value)) if isinstance(slots, ast.Assign) else None
-            if more is not None:
-                lines[slots.lineno - 1] = b" " * slots.col_offset + f"__slots__ = {(*named, *more)}".encode()
     items = sorted(declarations.used_items(module), key=_start, reverse=True)
     for used in items:
         text, (_, begin), (_, end) = lines[used.lineno - 1], _start(used), _end(used)

@@ -28,21 +28,16 @@ _MASK: unsigned = 1 << 63
 class Rings(Subclassed):
     taken: int
 
-    __slots__ = tuple(__annotations__)
-
 
 class Ring:
     _cells: pointer
-    _first: int
-    _owner: readonly[str | None]
-    view: i64s
-    held: public[bool]
-    rings: Rings | None
 
-    __slots__ = tuple(__annotations__)
-
-    def __init__(self) -> None:
+    def __init__(self, rings: Rings | None, room: int) -> None:
         self._first = 0
+        self._owner: readonly[str | None] = None
+        self.view: i64s = memoryview(bytearray(room)).cast("q")
+        self.held: public[bool] = False
+        self.rings = rings
 
     @property
     def empty(self) -> bool:
@@ -112,8 +107,9 @@ def test_what_is_compiled_has_the_lines_of_the_source(ring: hatch_declarations.M
         "_WORDS = []",
         "_MASK = 1 << 63",
         "class Rings( ):",
-        "__slots__ = ('taken',)",
-        "__slots__ = ('_cells', '_first', '_owner', 'view', 'held', 'rings')",
+        "self._owner = None",
+        'self.view = memoryview(bytearray(room)).cast("q")',
+        "self.held = False",
         "found = _MASK",
         "def _grow(self, rings: Rings) -> None :",
         "view = self.view",
@@ -128,7 +124,8 @@ def test_an_item_of_a_list_of_objects_is_used_in_place(ring: hatch_declarations.
     there.write_text(
         HEAD
         + "from mrc.wire.compiled import objects, python\nfrom mrc.wire.ring import Ring\n\n\n"
-        + "class Table:\n    at: objects[Ring]\n    table: Table\n\n    __slots__ = tuple(__annotations__)\n\n"
+        + "class Table:\n    def __init__(self, at: objects[Ring], table: Table) -> None:\n"
+        + "        self.at, self.table = at, table\n\n"
         + "    def take(self, slot: int) -> int:\n        self.at[slot].held = True\n"
         + "        return self.at[slot].take(1) + self.table.at[slot + 1].take(2)\n\n"
         + "    def drain(self, slot: int) -> python[None]:\n        self.at[slot].refill()\n"
@@ -186,23 +183,65 @@ def test_what_is_declared_stands_in_the_sources_alone() -> None:
     assert len(core.modules()) > 50
 
 
-def test_every_attribute_of_a_compiled_class_is_declared_and_no_slot_is_written_down() -> None:
+@pytest.mark.parametrize(
+    ("sets", "becomes"),
+    [
+        ("self.x = 1 << 3", "readonly long long x"),
+        ("self.x = 1.5", "readonly double x"),
+        ("self.x = 3\n        self.x = other()", "readonly long long x"),
+        ("self.x = size - 1", "readonly long long x"),
+        ("self.x = mask", "readonly unsigned long long x"),
+        ("self.x = -_PLACES", "readonly long long x"),
+        ("self.x = _MASK", "readonly unsigned long long x"),
+        ("self.x = not size", "readonly bint x"),
+        ("self.x = size > 3", "readonly bint x"),
+        ("self.x = Rings()", "readonly Rings x"),
+        ("self.x = rings", "readonly Rings x"),
+        ("self.x, self.y = 0, True", "readonly long long x"),
+        ("self.y = self.x = 0", "readonly long long x"),
+        ("if size:\n            self.x: u8s = memoryview(b'')", "readonly unsigned char[::1] x"),
+        # What is said counts for more than what a value tells.
+        ("self.x = 0\n        self.x: float = 0.5", "readonly double x"),
+    ],
+)
+def test_an_attribute_is_what_its_first_value_is(ring: hatch_declarations.Module, sets: str, becomes: str) -> None:
+    begins = "def __init__(self, size: int, mask: unsigned, rings: Rings | None) -> None:"
+    ring.path.write_text(HEAD + RINGS + f"\n\nclass Held:\n    {begins}\n        {sets}\n")
+    of_held = declared(ring).partition("cdef class Held:\n")[2]
+    assert f"    cdef {becomes}" in of_held.splitlines()
+
+
+@pytest.mark.parametrize("sets", ["self.x = other()", "self.x, self.y = other()", "self.x = size / 2", "self.x = None"])
+def test_an_attribute_of_which_nothing_is_said_is_refused(ring: hatch_declarations.Module, sets: str) -> None:
+    begins = "def __init__(self, size: int) -> None:"
+    ring.path.write_text(HEAD + RINGS + f"\n\nclass Held:\n    {begins}\n        {sets}\n")
+    with pytest.raises(hatch_declarations.Unknown, match=r"its value does not say what self\.x is: self\.x: int = "):
+        declared(ring)
+
+
+def test_a_class_has_the_attributes_of_what_it_builds_on_once(ring: hatch_declarations.Module) -> None:
+    made = "class Wider(Rings):\n    def __init__(self) -> None:\n        self.taken = 0\n        self.wide = True\n"
+    ring.path.write_text(HEAD + RINGS + f"\n\n{made}")
+    of_wider = declared(ring).partition("cdef class Wider(Rings):\n")[2]
+    assert of_wider.splitlines() == ["    cdef public bint wide"]
+
+
+def test_no_attribute_of_a_compiled_class_is_declared_twice() -> None:
+    """In the body of a class stands what its `__init__` does not set by a value of its own."""
     declarations = hatch_declarations.Declarations(PACKAGE.parent, core.marked())
     for module in declarations.modules.values():
         for name, of in module.classes.items():
-            own = {ast.unparse(each.target) for each in of.body if isinstance(each, ast.AnnAssign)}
-            set_ = {
-                each.attr
-                for each in ast.walk(of)
-                if isinstance(each, ast.Attribute)
-                and isinstance(each.ctx, ast.Store)
-                and isinstance(each.value, ast.Name)
-                and each.value.id == "self"
-            }
-            bases = {ast.unparse(base) for base in of.bases} - {"Subclassed"}
-            assert bases or set_ <= own, f"{module.name}.{name}"
-            slots = [ast.unparse(each.value) for each in of.body if ast.unparse(each).startswith("__slots__ = ")]
-            assert slots in ([], ["()"], *([each] for each in hatch_staged.SLOTS)), f"{module.name}.{name}"
+            in_body = {ast.unparse(each.target) for each in of.body if isinstance(each, ast.AnnAssign)}
+            set_ = [
+                each.targets[0] if isinstance(each, ast.Assign) else each.target
+                for function in of.body
+                if isinstance(function, ast.FunctionDef) and function.name == "__init__"
+                for each in ast.walk(function)
+                if isinstance(each, ast.AnnAssign) or (isinstance(each, ast.Assign) and len(each.targets) == 1)
+            ]
+            twice = in_body & {each.attr for each in set_ if isinstance(each, ast.Attribute)}
+            assert not twice, f"{module.name}.{name}"
+            assert not any(ast.unparse(each).startswith("__slots__") for each in of.body), f"{module.name}.{name}"
 
 
 def test_a_record_beside_compiled_classes_stays_as_it_is(ring: hatch_declarations.Module) -> None:

@@ -76,7 +76,7 @@ class _ClosedOutput(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        raise CallerError("standard output is closed: there is nowhere to print to")
+        raise CallerError("standard output is closed: print to a file (> FILE) or throw it away (> /dev/null)")
 
 
 def open_what_is_closed() -> None:

@@ -25,28 +25,19 @@ class CompletionRing:
     """`count` pieces of work wait here, in the order in which they ended, until `drain`. With `rings` none does: what
     ends is written there."""
 
-    _complete: Callable[[Completion], None]
-    _qpn: any_int
-    count: int
-    rings: WorkRings | None
-    _expected: int
-    _room: int
-    _columns: i64s
     _wr_ids: i64s
     _statuses: i64s
     _byte_lens: i64s
     _kinds: i64s
     _immediates: i64s
 
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qpn: int, complete: Callable[[Completion], None], rings: WorkRings | None = None) -> None:
         self.rings = rings
-        self._qpn = qpn
+        self._qpn: any_int = qpn
         self._complete = complete
         self.count = self._room = 0
         self._expected = 0  # posted, and neither ended nor forgotten
-        self._columns = column(0)
+        self._columns: i64s = column(0)
         self._divide()
 
     def expect(self) -> may_raise[None]:

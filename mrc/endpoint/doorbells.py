@@ -40,15 +40,9 @@ _BURSTS_WITHOUT_DOZE = BURSTS_WITHOUT_DOZE
 class Doorbells:
     """How a program tells the endpoint which of its QPs have work, and the endpoint which event fds are to be rung."""
 
-    _words: pointer
-    _in_burst: bool
-    _without_doze: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, address: int, bell: int) -> None:
         """`bell` is an eventfd: the program rings it when the endpoint sleeps."""
-        self._words = octets.words_at(address, BELL_WORDS)
+        self._words: pointer = octets.words_at(address, BELL_WORDS)
         self._words[BELL] = bell
         self._in_burst = False
         self._without_doze = 0

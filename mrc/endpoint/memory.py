@@ -40,30 +40,21 @@ class MemoryRegion:
     payload (`ReceivedBatch.headers_only`).
     """
 
-    view: memoryview
-    address: any_int
-    rkey: any_int
-    va: int
-    length: public[int]
-    remote_write: bool
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
         if not view.c_contiguous:
             raise CallerError("a memory region needs one contiguous buffer")
         if remote_write and view.readonly:
             raise CallerError("a region open to remote writes needs a writable buffer: bytearray, mmap, numpy")
-        self.view = view.cast("B") if view.nbytes else memoryview(b"")
-        self.length = view.nbytes
-        self.address = address_of(self.view)
-        self.va = self.address if va is None else va
+        self.view: memoryview = view.cast("B") if view.nbytes else memoryview(b"")
+        self.length: public[int] = view.nbytes
+        self.address: any_int = address_of(self.view)
+        self.va: int = self.address if va is None else va
         if not 0 <= self.va < VA_LIMIT - self.length:
             raise CallerError(f"va must be 0..{VA_LIMIT - self.length}, got {self.va}")
         if not 0 <= rkey < 1 << 32:
             raise CallerError(f"rkey must fit 32 bits, got {rkey:#x}")
-        self.rkey = rkey
+        self.rkey: any_int = rkey
         self.remote_write = remote_write
 
     @classmethod
@@ -92,21 +83,13 @@ class MemoryTable:
     ring taken into `open`, so the R_Key is valid once `register` has returned.
     """
 
-    _draw_rkey: Callable[[], int]
-    _regions: dict[int, MemoryRegion]
-    _new: pointer
-    _marks: pointer
-    open: Table
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, draw_rkey: Callable[[], int]) -> None:
         self._draw_rkey = draw_rkey
-        self._regions = {}
+        self._regions: dict[int, MemoryRegion] = {}
         self.open = Table(_COLUMNS)
         # It comes with the first region: who only sends has none.
-        self._new = octets.words(0)
-        self._marks = octets.words(_MARKS)
+        self._new: pointer = octets.words(0)
+        self._marks: pointer = octets.words(_MARKS)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._new)

@@ -85,15 +85,8 @@ REASONS: dict[Verdict, Reason] = {
 class Refusal:
     """The request that is refused, if one is: its (unbounded) PSN, why, and the numbers that belong to that."""
 
-    verdict: int
-    psn: int
-    _first: int
-    _second: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.verdict = int(Verdict.RIGHT)
+        self.verdict: int = int(Verdict.RIGHT)
         self.psn = self._first = self._second = 0
 
     def of(self, verdict: int, psn: int, first: int, second: int) -> int:

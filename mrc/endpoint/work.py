@@ -23,17 +23,6 @@ class WriteRequest:
     local region or a field its width.
     """
 
-    source: MemoryRegion
-    immediate: int | None
-    wr_id: any_int
-    solicited: bool
-    length: int
-    offset: int
-    remote_va: int
-    rkey: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self,
         wr_id: int,
@@ -53,7 +42,7 @@ class WriteRequest:
             raise CallerError("remote_va must fit 62 bits and rkey 32")
         if immediate is not None and not 0 <= immediate < 1 << 32:
             raise CallerError(f"an immediate is a 32-bit number, got {immediate}")
-        self.wr_id = wr_id
+        self.wr_id: any_int = wr_id
         self.source = source
         self.offset = offset
         self.length = length

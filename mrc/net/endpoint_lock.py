@@ -24,12 +24,8 @@ _OTHERS_NS, _SHORTLY_NS = OTHERS_NS, SHORTLY_NS
 class EndpointLock:
     """Of one endpoint. It is given back by the thread that holds it."""
 
-    _words: i64s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self._words = column(LOCK_WORDS)
+        self._words: i64s = column(LOCK_WORDS)
 
     def begin(self) -> may_raise[None]:
         """Have the endpoint, with the interpreter. A turn that is under way ends before."""

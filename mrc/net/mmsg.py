@@ -78,44 +78,26 @@ def _words(count: int) -> python[memoryview]:
 class BatchSender:
     """Sends the packets of a TransmitBatch, each out of its port's socket."""
 
-    too_long: public[set[int]]
-    refused_length: public[bool]
-    error: public[int]
-    _batch: TransmitBatch
-    _outer: OuterHeaders | None
-    _port_numbers: int
-    _send_from: int
     _skipped: int
     _row_words: int
     _messages_at: int
     _parts_at: int
     _classes_at: int
-    _destinations_at: int
-    _trailers_at: int
     _messages: i64s
     _parts: i64s
     _classes: i64s
-    _fds: i64s
-    _kinds: i64s
-    _header_lengths: const_i64s
-    _payload_addresses: const_i64s
-    _payload_lengths: const_i64s
-    _trailer_lengths: const_i64s
-    _ports: const_i64s
-    _traffic_classes: const_i64s
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch) -> None:
         """`batch` is the one that is sent, filled anew each time."""
         self._batch = batch
         # The ports that refused a packet for its length; the owner empties it.
-        self.too_long = set()
-        self.refused_length = False  # whether there are any
-        self.error = 0
+        self.too_long: public[set[int]] = set()
+        self.refused_length: public[bool] = False  # whether there are any
+        self.error: public[int] = 0
         # By port number.
-        self._port_numbers = max(port.port for port in ports) + 1
-        self._fds, self._kinds = _words(self._port_numbers), _words(self._port_numbers)
+        self._port_numbers: int = max(port.port for port in ports) + 1
+        self._fds: i64s = _words(self._port_numbers)
+        self._kinds: i64s = _words(self._port_numbers)
         for number in range(self._port_numbers):
             self._fds[number] = -1
         for port in ports:
@@ -123,18 +105,18 @@ class BatchSender:
             self._kinds[port.port] = port.framing.class_level | port.framing.class_type << _TYPE_SHIFT
         # Where in its row what is handed to the kernel begins, and what goes before: the same for all ports of a node.
         framing = ports[0].framing
-        self._send_from = framing.send_from
-        self._outer = OuterHeaders(ports, batch, srh=framing.srh) if framing.outer else None
-        self._header_lengths = batch.header_lengths
+        self._send_from: int = framing.send_from
+        self._outer: OuterHeaders | None = OuterHeaders(ports, batch, srh=framing.srh) if framing.outer else None
+        self._header_lengths: const_i64s = batch.header_lengths
         # Addresses are below 2**63.
-        self._payload_addresses = memoryview(batch.payload_addresses).cast("B").cast("q")
-        self._payload_lengths = batch.payload_lengths
-        self._trailer_lengths = batch.trailer_lengths
-        self._ports = batch.ports
-        self._traffic_classes = batch.classes
+        self._payload_addresses: const_i64s = memoryview(batch.payload_addresses).cast("B").cast("q")
+        self._payload_lengths: const_i64s = batch.payload_lengths
+        self._trailer_lengths: const_i64s = batch.trailer_lengths
+        self._ports: const_i64s = batch.ports
+        self._traffic_classes: const_i64s = batch.classes
         outer = self._outer
-        self._destinations_at = address_of(batch.flat_destinations if outer is None else outer.flat_destinations)
-        self._trailers_at = address_of(batch.flat_trailers)
+        self._destinations_at: int = address_of(batch.flat_destinations if outer is None else outer.flat_destinations)
+        self._trailers_at: int = address_of(batch.flat_trailers)
         self._make_parts(batch)
         self._make_messages(batch.capacity)
 
@@ -243,40 +225,22 @@ class BatchSender:
 class BatchReceiver:
     """Receives from several ports into one batch: up to `rows` packets of up to `room` bytes, in its own memory."""
 
-    more: bool
-    batch: ReceivedBatch
-    error: public[int]
-    _mixed: bool
-    _over_ipv4: bool
-    _rows: int
-    _room: int
-    _port_count: int
-    _name_room: int
-    _data_at: int
     _messages_at: int
-    _bytes: u8s
-    _ipv4: u8s
     _control: u8s
     _names: u8s
-    _addresses: const_u8s
     _messages: i64s
     _parts: i64s
     _fds: i64s
     _numbers: i64s
     _receive_at: i64s
     _forms: i64s
-    _ports: i64s
-    _lengths: i64s
-    _traffic_classes: i64s
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Sequence[Port], rows: int, room: int) -> None:
         self._rows = rows
         self._room = room
-        self._port_count = len(ports)
+        self._port_count: int = len(ports)
         self._fds, self._numbers, self._receive_at, self._forms = (_words(len(ports)) for _ in range(4))
-        self._addresses = memoryview(b"".join(port.local_address for port in ports))
+        self._addresses: const_u8s = memoryview(b"".join(port.local_address for port in ports))
         for index, port in enumerate(ports):
             self._fds[index] = port.receiver.fileno()
             self._numbers[index] = port.port
@@ -287,21 +251,23 @@ class BatchReceiver:
         # What comes before a row ends up in the last bytes of the one before it, which no packet is long enough for.
         before = max(0, *(-port.framing.receive_at for port in ports))
         data = memoryview(bytearray(before + rows * room))[before:]
-        self._data_at = address_of(data)
-        self._bytes = data
+        self._data_at: int = address_of(data)
+        self._bytes: u8s = data
         self._over_ipv4 = UDP_IPV4 in framings
         ipv4 = memoryview(bytearray(rows * _IPV4_BYTES if self._over_ipv4 else 0))
-        self._ipv4 = ipv4
+        self._ipv4: u8s = ipv4
         ports_of, lengths, classes = _words(rows), _words(rows), _words(rows)
-        self._ports, self._lengths, self._traffic_classes = ports_of, lengths, classes
+        self._ports: i64s = ports_of
+        self._lengths: i64s = lengths
+        self._traffic_classes: i64s = classes
         # The same for every call: only how many packets are in it changes.
         self.batch = ReceivedBatch(data, room, rows, lengths, ports_of, classes, ipv4 if self._over_ipv4 else None)
         # Over IPv6 the sender's address comes beside the packet, otherwise inside it.
-        self._name_room = _SOCKADDR if UDP_IPV6 in framings else 0
+        self._name_room: int = _SOCKADDR if UDP_IPV6 in framings else 0
         self._make_messages()
         # Whether the last call may have left packets behind: a port filled its share of the rows.
         self.more = False
-        self.error = 0
+        self.error: public[int] = 0
 
     def _make_messages(self) -> python[None]:
         rows = self._rows

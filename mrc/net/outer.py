@@ -45,38 +45,29 @@ class OuterHeaders:
 
     flat: memoryview
     flat_destinations: memoryview
-    length: int
-    _behind: int
     _flat: u8s
     _to: u8s
-    _sources: const_u8s
-    _destinations: const_u8s
-    _header_lengths: const_i64s
-    _payload_lengths: const_i64s
-    _trailer_lengths: const_i64s
-    _traffic_classes: const_i64s
-    _ports: const_i64s
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch, *, srh: bool) -> None:
         """`ports` are all that the batch can name, `batch` is the one that is sent, filled anew each time."""
-        self._behind = SRH_LENGTH if srh else 0
-        self.length = IPV6_HEADER + self._behind
+        self._behind: int = SRH_LENGTH if srh else 0
+        self.length: int = IPV6_HEADER + self._behind
         row = bytearray(self.length)
         row[_NH_AT], row[_HLIM_AT] = ROUTING if srh else IPV6_IN_IPV6, _HOP_LIMIT
         if srh:
             row[_ROUTING_AT : _ROUTING_AT + len(SRH_HEAD)] = SRH_HEAD
         self.flat = self._flat = memoryview(row * batch.capacity)
         sources = {port.port: port.local_address for port in ports}
-        self._sources = memoryview(b"".join(sources.get(number, bytes(_ADDRESS)) for number in range(max(sources) + 1)))
-        self._header_lengths = batch.header_lengths
-        self._payload_lengths = batch.payload_lengths
-        self._trailer_lengths = batch.trailer_lengths
-        self._traffic_classes = batch.classes
-        self._ports = batch.ports
+        self._sources: const_u8s = memoryview(
+            b"".join(sources.get(number, bytes(_ADDRESS)) for number in range(max(sources) + 1))
+        )
+        self._header_lengths: const_i64s = batch.header_lengths
+        self._payload_lengths: const_i64s = batch.payload_lengths
+        self._trailer_lengths: const_i64s = batch.trailer_lengths
+        self._traffic_classes: const_i64s = batch.classes
+        self._ports: const_i64s = batch.ports
         # Where the packets are to go, and the addresses given to the kernel.
-        self._destinations = batch.flat_destinations
+        self._destinations: const_u8s = batch.flat_destinations
         self.flat_destinations = self._to = (
             memoryview(bytearray(batch.capacity * _SOCKADDR)) if srh else memoryview(batch.flat_destinations)
         )

@@ -69,41 +69,8 @@ class Turn:
     and `end` it belongs to who called these.
     """
 
-    _datapath: Datapath
-    _receiver: BatchReceiver
-    _sender: BatchSender
-    _batch: TransmitBatch
-    _budget: ReceiveBudget
-    _counters: Counters
-    _away: Away
     _fds: i64s
     _python_fds: i64s
-    _lock: EndpointLock
-    _bell: int
-    _call: int
-    _fd_count: int
-    _ports: int
-    _call_fds: i64s
-    _served_fds: i64s
-    _asleep: bool
-    _in_turn: bool
-    _over: bool
-    _stands_in: bool
-    _was_away: bool
-    _watcher_sleeps: bool
-    _left_at: int
-    _arrived: int
-    _sends_first: bool
-    _before_timers: int
-    _short_batches: int
-    _data_before_answers: int
-    look_at: public[int]
-    sleep_until: public[int]
-    holder: int
-    readable: int
-    wanted: Flag
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -115,7 +82,7 @@ class Turn:
         counters: Counters,
     ) -> None:
         self._datapath = datapath
-        self._away = datapath.away
+        self._away: Away = datapath.away
         self._receiver = receiver
         self._sender = sender
         self._batch = batch
@@ -123,7 +90,8 @@ class Turn:
         self._counters = counters
         self._fds = self._python_fds = column(0)
         self._fd_count = self._ports = 0
-        self.look_at = self.sleep_until = 0
+        self.look_at: public[int] = 0
+        self.sleep_until: public[int] = 0
         self.wanted = Flag()
         # Which of Python's descriptors were readable when a sleep ended, or when `look_at` had come, a bit for each.
         self.readable = 0
@@ -136,16 +104,16 @@ class Turn:
         # The thread that has the endpoint between two turns; 0: none.
         self.holder = 0
         # What ends a sleep over the ports, and whether anybody sleeps so.
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._bell: int = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = False
         # Whether Python is in a turn, when it left the last one (ns), and whether it was away for long before this one.
         self._in_turn = self._was_away = False
         self._left_at = 0
         # Whether there is a thread that stands in, whether it is to end, and whether it sleeps until it is called.
         self._stands_in = self._over = self._watcher_sleeps = False
-        self._call = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._call_fds = column(1, self._call)
-        self._served_fds = column(0)
+        self._call: int = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._call_fds: i64s = column(1, self._call)
+        self._served_fds: i64s = column(0)
 
     def close(self) -> python[None]:
         """End the turn: no thread turns any more."""

@@ -18,16 +18,10 @@ DESTINATION: Final = 28
 class Frames:
     """Ways are numbered as they are added. `templates`, `destinations` and `ports` are theirs one behind the other."""
 
-    templates: u8s
-    destinations: u8s
-    ports: i64s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.templates = memoryview(bytearray())
-        self.destinations = memoryview(bytearray())
-        self.ports = memoryview(bytearray()).cast("q")
+        self.templates: u8s = memoryview(bytearray())
+        self.destinations: u8s = memoryview(bytearray())
+        self.ports: i64s = memoryview(bytearray()).cast("q")
 
     def add(self, template: bytes, port: int, destination: bytes) -> python[None]:
         """One more way. `template` is the first 60 bytes of a packet (`mrc.wire.templates`); `destination` 28 bytes, a

@@ -78,17 +78,11 @@ class ReceivedBatch:
     _all_classes: memoryview
     _buffer: memoryview
     _headers: memoryview
-    count: int
-    room: int
-    headers_only: bool
-    over_ipv4: bool
     flat: const_u8s
     _ipv4: const_u8s
     lengths: const_i64s
     ports: const_i64s
     classes: const_i64s
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -201,28 +195,6 @@ class ReceivedPacket:
     `port`. `outer` is the traffic class of the outer header, `inner` that of its own. The others are fields of
     its headers; `flags` is the BTH's second byte, `psn_word` its last word and `psn` the PSN in that.
     """
-
-    row: int
-    at: int
-    length: int
-    port: int
-    outer: int
-    inner: int
-    version: int
-    label: int
-    plen: int
-    next_header: int
-    sport: int
-    dport: int
-    udp_length: int
-    opcode: int
-    flags: int
-    pkey: int
-    dqp: int
-    psn_word: int
-    psn: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.row = self.at = self.length = self.port = self.outer = self.inner = 0

@@ -68,37 +68,23 @@ class TransmitBatch:
     """
 
     _writable: memoryview
-    capacity: int
-    headers_only: bool
-    count: public[int]
     flat: u8s
-    flat_trailers: u8s
-    flat_destinations: u8s
-    _ipv4: u8s
-    header_lengths: i64s
-    payload_lengths: i64s
-    trailer_lengths: i64s
-    ports: i64s
-    classes: i64s
-    payload_addresses: u64s
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, capacity: int, *, headers_only: bool = False) -> None:
         self.capacity = capacity
         self.headers_only = headers_only
-        self.count = 0
+        self.count: public[int] = 0
         self.flat = self._writable = memoryview(bytearray(capacity * HEADER_ROOM))
-        self.header_lengths = _numbers(capacity)
-        self.payload_addresses = memoryview(bytearray(capacity * _WORD)).cast("Q")
-        self.payload_lengths = _numbers(capacity)
-        self.flat_trailers = memoryview(bytearray(capacity * _TRAILER))
-        self.trailer_lengths = _numbers(capacity)
-        self.ports = _numbers(capacity)
-        self.flat_destinations = memoryview(bytearray(capacity * DESTINATION))
-        self.classes = _numbers(capacity)
+        self.header_lengths: i64s = _numbers(capacity)
+        self.payload_addresses: u64s = memoryview(bytearray(capacity * _WORD)).cast("Q")
+        self.payload_lengths: i64s = _numbers(capacity)
+        self.flat_trailers: u8s = memoryview(bytearray(capacity * _TRAILER))
+        self.trailer_lengths: i64s = _numbers(capacity)
+        self.ports: i64s = _numbers(capacity)
+        self.flat_destinations: u8s = memoryview(bytearray(capacity * DESTINATION))
+        self.classes: i64s = _numbers(capacity)
         # The IPv4 header that a row stands for.
-        self._ipv4 = memoryview(bytearray(IPV4_HEADER))
+        self._ipv4: u8s = memoryview(bytearray(IPV4_HEADER))
 
     @property
     def headers(self) -> U8:

@@ -62,7 +62,10 @@ def test_a_standard_output_that_is_closed(command: str, closed: str, tmp_path: P
     line = f"{sys.executable} -m mrc {command} {closed}"
     ended = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     said = ended.stderr + "".join(each.read_text() for each in tmp_path.iterdir())
-    assert (ended.returncode, said) == (1, "Error: standard output is closed: there is nowhere to print to\n")
+    assert (ended.returncode, said) == (
+        1,
+        "Error: standard output is closed: print to a file (> FILE) or throw it away (> /dev/null)\n",
+    )
 
 
 def test_no_file_takes_the_place_of_a_closed_output() -> None:

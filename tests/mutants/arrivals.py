@@ -66,8 +66,6 @@ _PORTS = 1 << 16
 class LengthsAreNotChecked(PacketChecks):
     """A packet may be longer than its opcode says."""
 
-    __slots__ = ()
-
     def _fits(self, opcode: int, spare: int) -> bool:
         return spare >= 0
 
@@ -75,8 +73,6 @@ class LengthsAreNotChecked(PacketChecks):
 @mutant("MRC-ICRC-12")
 class TrimmedPacketsAreNotKnown(PacketChecks):
     """A trimmed packet is one that is too short, like any other."""
-
-    __slots__ = ()
 
     def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
         return True
@@ -229,8 +225,6 @@ class SourcePortIsNotCovered(_Resealed):
 @mutant("MRC-WIRE-04")
 class Ipv4IsNotTaken(PacketChecks):
     """A packet over IPv4 is dropped."""
-
-    __slots__ = ()
 
     def look(self, batch: ReceivedBatch, row: int) -> int:
         if batch.came_over_ipv4(row):

@@ -42,8 +42,6 @@ def each_qp_has_its_own_window(endpoint: Endpoint, qp: QueuePair) -> None:
 class HeadersDoNotCount(RequestMaker):
     """Packets count without 80 bytes of their headers."""
 
-    __slots__ = ()
-
     def _append(self, batch: TransmitBatch, msn: int, *others: Any) -> int:
         return super()._append(batch, msn, *others) - 80
 
@@ -51,8 +49,6 @@ class HeadersDoNotCount(RequestMaker):
 @mutant("MRC-CC-03")
 class RcvdBytesIsBelieved(Feedback):
     """What rcvd_bytes says has arrived counts as acknowledged, in place of what was sent."""
-
-    __slots__ = ()
 
     def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         super().on_sack(batch, row, now)
@@ -65,8 +61,6 @@ class RcvdBytesIsBelieved(Feedback):
 class WhatIsReportedAgainCountsAgain(Acknowledgements):
     """Every packet in the bitmap of a SACK counts as acknowledged by it."""
 
-    __slots__ = ()
-
     def _is_news(self, psn: int) -> bool:
         return True
 
@@ -77,8 +71,6 @@ class WhatIsReportedAgainCountsAgain(Acknowledgements):
 @mutant("MRC-CC-04")
 class WhatIsMissingDoesNotMatter(Nscc):
     """Below target every delay that is one increases the window as the shortest does."""
-
-    __slots__ = ()
 
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
@@ -92,8 +84,6 @@ class WhatIsMissingDoesNotMatter(Nscc):
 class NoIncreaseAboveTarget(Nscc):
     """Without a mark and above target the window stays."""
 
-    __slots__ = ()
-
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
         if rtt_ns != NO_SAMPLE and base is not None and parameters is not None and not marked:
@@ -104,8 +94,6 @@ class NoIncreaseAboveTarget(Nscc):
 @mutant("MRC-CC-05")
 class FairOnlyAboveTarget(Nscc):
     """A delay of just the target counts as below it."""
-
-    __slots__ = ()
 
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
@@ -118,8 +106,6 @@ class FairOnlyAboveTarget(Nscc):
 class EveryDecreaseHalves(Nscc):
     """A decrease halves the window, however short the delay."""
 
-    __slots__ = ()
-
     def _multiplicative_decrease(self, now: int) -> None:
         before, latest = self._cwnd, self._last_decrease
         super()._multiplicative_decrease(now)
@@ -131,8 +117,6 @@ class EveryDecreaseHalves(Nscc):
 class EveryMarkDecreases(Nscc):
     """Decreases follow each other with each mark."""
 
-    __slots__ = ()
-
     def _multiplicative_decrease(self, now: int) -> None:
         self._last_decrease = 0
         super()._multiplicative_decrease(now)
@@ -141,8 +125,6 @@ class EveryMarkDecreases(Nscc):
 @mutant("MRC-CC-07")
 class DecreasesAreFarApart(Nscc):
     """A decrease waits ten base_rtts for the next."""
-
-    __slots__ = ()
 
     def _multiplicative_decrease(self, now: int) -> None:
         latest = self._last_decrease
@@ -155,8 +137,6 @@ class DecreasesAreFarApart(Nscc):
 class DecreasesHaveNoEnd(Nscc):
     """A decrease may leave less than a packet."""
 
-    __slots__ = ()
-
     def _multiplicative_decrease(self, now: int) -> None:
         mtu, self._mtu = self._mtu, 1
         super()._multiplicative_decrease(now)
@@ -166,8 +146,6 @@ class DecreasesHaveNoEnd(Nscc):
 @mutant("MRC-CC-08")
 class MarksBelowTargetAreNotSeen(Nscc):
     """With a mark and below target the window grows as without one."""
-
-    __slots__ = ()
 
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
@@ -179,8 +157,6 @@ class MarksBelowTargetAreNotSeen(Nscc):
 @mutant("MRC-CC-08")
 class AnyMarkDecreases(Nscc):
     """A mark below target decreases as one above it does."""
-
-    __slots__ = ()
 
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
@@ -194,8 +170,6 @@ class AnyMarkDecreases(Nscc):
 
 class _AverageForSample(EwmaDelay):
     """Takes the average where there is no sample."""
-
-    __slots__ = ()
 
     def without_sample(self) -> int | None:
         return self.value
@@ -211,8 +185,6 @@ def the_average_stands_for_a_sample(endpoint: Endpoint, qp: QueuePair) -> None:
 class BytesWithoutASampleDoNotCount(Nscc):
     """An acknowledgement without a valid sample is not looked at."""
 
-    __slots__ = ()
-
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         if rtt_ns != NO_SAMPLE:
             super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
@@ -225,8 +197,6 @@ class BytesWithoutASampleDoNotCount(Nscc):
 class IncreasesTakeEffectAgain(Nscc):
     """Inc does not start again at 0."""
 
-    __slots__ = ()
-
     def _fulfil(self, now: int) -> None:
         inc = self._inc
         super()._fulfil(now)
@@ -237,8 +207,6 @@ class IncreasesTakeEffectAgain(Nscc):
 class ReceivedGoesOn(Nscc):
     """Received does not start again at 0: beyond adjust_bytes every acknowledgement fulfils."""
 
-    __slots__ = ()
-
     def _fulfil(self, now: int) -> None:
         received = self._received
         super()._fulfil(now)
@@ -248,8 +216,6 @@ class ReceivedGoesOn(Nscc):
 @mutant("MRC-CC-11")
 class EtaWithEveryFulfil(Nscc):
     """Eta is added with each fulfil, by bytes or by period."""
-
-    __slots__ = ()
 
     def _fulfil(self, now: int) -> None:
         by_period = now - self._last_adjust >= self._adjust_period
@@ -262,8 +228,6 @@ class EtaWithEveryFulfil(Nscc):
 class BytesMoveLastAdjust(Nscc):
     """A fulfil by bytes begins a period too."""
 
-    __slots__ = ()
-
     def _fulfil(self, now: int) -> None:
         super()._fulfil(now)
         if not self._received:
@@ -274,8 +238,6 @@ class BytesMoveLastAdjust(Nscc):
 class TheFirstAcknowledgementBeginsAPeriod(Nscc):
     """Last_adjust is the time of the first acknowledgement, so that this one adds no eta."""
 
-    __slots__ = ()
-
     def _fulfil(self, now: int) -> None:
         self._last_adjust = self._last_adjust or now
         super()._fulfil(now)
@@ -284,8 +246,6 @@ class TheFirstAcknowledgementBeginsAPeriod(Nscc):
 @mutant("MRC-CC-12")
 class IncreasesHaveNoMost(Nscc):
     """A fulfilled increase may exceed max_cwnd."""
-
-    __slots__ = ()
 
     def _fulfil(self, now: int) -> None:
         most, self._max_cwnd = self._max_cwnd, 1 << 60
@@ -297,8 +257,6 @@ class IncreasesHaveNoMost(Nscc):
 class FastIncreasesHaveNoMost(Nscc):
     """A fast increase may exceed max_cwnd, until increases are fulfilled."""
 
-    __slots__ = ()
-
     def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         most, self._max_cwnd = self._max_cwnd, 1 << 60
         super()._fast_increase(acked_bytes, delay)
@@ -309,8 +267,6 @@ class FastIncreasesHaveNoMost(Nscc):
 class NoFastIncrease(Nscc):
     """A path without delay is taken as slowly as any other."""
 
-    __slots__ = ()
-
     def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         return
 
@@ -318,8 +274,6 @@ class NoFastIncrease(Nscc):
 @mutant("MRC-CC-13")
 class FastFromTheFirstOn(Nscc):
     """A fast increase begins with the first acknowledgement without delay."""
-
-    __slots__ = ()
 
     def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         self._increasing = True
@@ -329,8 +283,6 @@ class FastFromTheFirstOn(Nscc):
 @mutant("MRC-CC-13")
 class FastForEver(Nscc):
     """A fast increase that has begun goes on whatever the delay."""
-
-    __slots__ = ()
 
     def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         super()._fast_increase(acked_bytes, 0 if self._increasing else delay)

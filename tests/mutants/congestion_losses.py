@@ -18,8 +18,6 @@ from mutants.mutant import mutant
 class JudgedAllTheTime(Nscc):
     """Quick adapt judges with each acknowledgement, whether its interval is over or not."""
 
-    __slots__ = ()
-
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         self._qa_end = min(self._qa_end, now)
         return super()._quick_adapt(now, loss, marked, delay)
@@ -29,8 +27,6 @@ class JudgedAllTheTime(Nscc):
 class LittleIsReasonEnough(Nscc):
     """Quick adapt needs no reason but that little got through."""
 
-    __slots__ = ()
-
     def _too_little_got_through(self, loss: bool, delay: int) -> bool:
         return super()._too_little_got_through(True, delay)
 
@@ -38,8 +34,6 @@ class LittleIsReasonEnough(Nscc):
 @mutant("MRC-CC-14")
 class WhatWasAchievedStays(Nscc):
     """What got through is never counted anew."""
-
-    __slots__ = ()
 
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         achieved = self._achieved
@@ -51,8 +45,6 @@ class WhatWasAchievedStays(Nscc):
 @mutant("MRC-CC-14")
 class QuickAdaptHalves(Nscc):
     """Quick adapt halves the window instead of making it what got through."""
-
-    __slots__ = ()
 
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         before, ignored = self._cwnd, self._ignored
@@ -66,8 +58,6 @@ class QuickAdaptHalves(Nscc):
 class QuickAdaptHasNoLeast(Nscc):
     """Quick adapt may leave less than a packet."""
 
-    __slots__ = ()
-
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         mtu, self._mtu = self._mtu, 1
         handled = super()._quick_adapt(now, loss, marked, delay)
@@ -79,8 +69,6 @@ class QuickAdaptHasNoLeast(Nscc):
 class MarksCountAfterACut(Nscc):
     """After a quick adapt marks count at once."""
 
-    __slots__ = ()
-
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         handled = super()._quick_adapt(now, loss, marked, delay)
         self._to_ignore = 0
@@ -90,8 +78,6 @@ class MarksCountAfterACut(Nscc):
 @mutant("MRC-CC-15")
 class MarksNeverCountAgain(Nscc):
     """After a quick adapt no mark counts."""
-
-    __slots__ = ()
 
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         handled = super()._quick_adapt(now, loss, marked, delay)
@@ -107,8 +93,6 @@ class MarksNeverCountAgain(Nscc):
 class LossesCostNothing(Nscc):
     """A lost packet leaves the window as it is."""
 
-    __slots__ = ()
-
     def lost(self, now: int, lost_bytes: int) -> None:
         cwnd = self._cwnd
         super().lost(now, lost_bytes)
@@ -118,8 +102,6 @@ class LossesCostNothing(Nscc):
 @mutant("MRC-CC-16")
 class LossesHalve(Nscc):
     """Losses that are found together halve the window."""
-
-    __slots__ = ()
 
     def lost(self, now: int, lost_bytes: int) -> None:
         cwnd = self._cwnd
@@ -131,8 +113,6 @@ class LossesHalve(Nscc):
 class LossesHaveNoLeast(Nscc):
     """Losses may leave nothing of the window."""
 
-    __slots__ = ()
-
     def lost(self, now: int, lost_bytes: int) -> None:
         mtu, self._mtu = self._mtu, 0
         super().lost(now, lost_bytes)
@@ -143,8 +123,6 @@ class LossesHaveNoLeast(Nscc):
 class TrimsAreNoReason(Nscc):
     """A trimmed packet is no reason for quick adapt later."""
 
-    __slots__ = ()
-
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         super().nacked(now, nacked_bytes, trimmed)
         self._trigger_qa = False
@@ -153,8 +131,6 @@ class TrimsAreNoReason(Nscc):
 @mutant("MRC-CC-17")
 class TrimsAtTheLastHopAreOthers(NackHandler):
     """TRIMMED_LASTHOP is no reason for quick adapt later."""
-
-    __slots__ = ()
 
     def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, reason, now)
@@ -166,8 +142,6 @@ class TrimsAtTheLastHopAreOthers(NackHandler):
 class EveryNackIsAReason(Nscc):
     """Any NACK is a reason for quick adapt later."""
 
-    __slots__ = ()
-
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         super().nacked(now, nacked_bytes, True)
 
@@ -175,8 +149,6 @@ class EveryNackIsAReason(Nscc):
 @mutant("MRC-CC-17")
 class TrimmedBytesAreNotAccountedFor(Nscc):
     """The bytes of trimmed packets do not count as ignored."""
-
-    __slots__ = ()
 
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         super().nacked(now, nacked_bytes, trimmed)
@@ -188,8 +160,6 @@ class TrimmedBytesAreNotAccountedFor(Nscc):
 class NacksCostNothing(Nscc):
     """A NACK takes nothing off the window."""
 
-    __slots__ = ()
-
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         super().nacked(now, 0, trimmed)
 
@@ -198,8 +168,6 @@ class NacksCostNothing(Nscc):
 class NacksAreNotJudged(Nscc):
     """A NACK is no reason for quick adapt when it comes."""
 
-    __slots__ = ()
-
     def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         return super()._quick_adapt(now, False, marked, delay)
 
@@ -207,8 +175,6 @@ class NacksAreNotJudged(Nscc):
 @mutant("MRC-CC-18")
 class NacksHaveNoLeast(Nscc):
     """NACKs may leave nothing of the window."""
-
-    __slots__ = ()
 
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         mtu, self._mtu = self._mtu, 0
@@ -223,8 +189,6 @@ class NacksHaveNoLeast(Nscc):
 class PenaltiesLookAtCwndAlone(Nscc):
     """A penalty comes off cwnd, however little is in flight."""
 
-    __slots__ = ()
-
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         inflight, self.inflight = self.inflight, 1 << 60
         held = super()._apply_receiver_penalty(acked_bytes, penalty, restore)
@@ -236,8 +200,6 @@ class PenaltiesLookAtCwndAlone(Nscc):
 class PenaltiesAreHalf(Nscc):
     """A penalty takes p n >> 8 off."""
 
-    __slots__ = ()
-
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         return super()._apply_receiver_penalty(acked_bytes // 2, penalty, restore)
 
@@ -245,8 +207,6 @@ class PenaltiesAreHalf(Nscc):
 @mutant("MRC-CC-19")
 class PenaltiesHoldNothingBack(Nscc):
     """While there is a penalty inc grows as without one."""
-
-    __slots__ = ()
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         super()._apply_receiver_penalty(acked_bytes, penalty, restore)
@@ -256,8 +216,6 @@ class PenaltiesHoldNothingBack(Nscc):
 @mutant("MRC-CC-19")
 class PenaltiesHaveNoLeast(Nscc):
     """A penalty may leave nothing of the window."""
-
-    __slots__ = ()
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         mtu, self._mtu = self._mtu, -(1 << 40)
@@ -270,8 +228,6 @@ class PenaltiesHaveNoLeast(Nscc):
 class EachPenaltySavesTheWindow(Nscc):
     """Each penalty with restore_cwnd saves the window anew, made small as it is."""
 
-    __slots__ = ()
-
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         if penalty and restore:
             self._saved_cwnd = -1
@@ -282,8 +238,6 @@ class EachPenaltySavesTheWindow(Nscc):
 class NothingIsRestored(Nscc):
     """The end of a penalty restores nothing."""
 
-    __slots__ = ()
-
     def _restore_cwnd(self) -> None:
         self._saved_cwnd = -1
 
@@ -291,8 +245,6 @@ class NothingIsRestored(Nscc):
 @mutant("MRC-CC-20")
 class EveryWindowIsRestored(Nscc):
     """The end of a penalty restores the window, whether restore_cwnd was set or not."""
-
-    __slots__ = ()
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         return super()._apply_receiver_penalty(acked_bytes, penalty, True)
@@ -305,8 +257,6 @@ class EveryWindowIsRestored(Nscc):
 class RetransmissionsAreNotInFlight(RequestMaker):
     """What is sent again is not added to inflight again."""
 
-    __slots__ = ()
-
     def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         super().transmit_again(batch, psn, ev, now)
         return 0
@@ -316,8 +266,6 @@ class RetransmissionsAreNotInFlight(RequestMaker):
 class WhatIsGoneComesOffAgain(SentPackets):
     """A packet that was lost or NACKed comes off inflight once more when it is acknowledged after all."""
 
-    __slots__ = ()
-
     def settle(self, transmission: int) -> int:
         super().settle(transmission)
         return self.log_size[transmission & self.log_mask]
@@ -326,8 +274,6 @@ class WhatIsGoneComesOffAgain(SentPackets):
 @mutant("MRC-CC-21")
 class LossesStayInFlight(SentPackets):
     """A packet that was lost or NACKed stays in flight, and never comes off."""
-
-    __slots__ = ()
 
     def settle(self, transmission: int) -> int:
         size, entry = super().settle(transmission), transmission & self.log_mask

@@ -281,8 +281,6 @@ def any_window_is_restored(endpoint: Endpoint, qp: QueuePair) -> None:
 class MaxCwndStays(Nscc):
     """A lower base_rtt changes nothing but the delays."""
 
-    __slots__ = ()
-
     def _move_base_rtt(self, base_rtt: int) -> None:
         if self.parameters is None:
             super()._move_base_rtt(base_rtt)
@@ -292,8 +290,6 @@ class MaxCwndStays(Nscc):
 @mutant("MRC-CC-22")
 class EverythingFollowsBaseRtt(Nscc):
     """With a lower base_rtt target, fi and all else are worked out anew."""
-
-    __slots__ = ()
 
     def _move_base_rtt(self, base_rtt: int) -> None:
         self._samples_to_derive_from = 2

@@ -29,8 +29,6 @@ _HALF = np.uint32(0xFFFF)
 class _Misread(Reflector):
     """`entropy` is what becomes of source port and flow label of a packet that is answered."""
 
-    __slots__ = ()
-
     def entropy(self, port: int, label: int) -> int:
         raise NotImplementedError
 
@@ -43,8 +41,6 @@ class _Misread(Reflector):
 class TheTopOfTheLabelIsRead(_Misread):
     """The high half of an EV is looked for in the upper 16 bits of the flow label."""
 
-    __slots__ = ()
-
     def entropy(self, port: int, label: int) -> int:
         return label >> 4 << 16 | port
 
@@ -52,8 +48,6 @@ class TheTopOfTheLabelIsRead(_Misread):
 @mutant("MRC-EV-02")
 class HalvesAreReadAsOnThePage(_Misread):
     """The low half of a received EV is in the source port, whatever the switch says."""
-
-    __slots__ = ()
 
     def entropy(self, port: int, label: int) -> int:
         return (label & 0xFFFF) << 16 | port
@@ -63,8 +57,6 @@ class HalvesAreReadAsOnThePage(_Misread):
 class HalvesAreReadTheOtherWay(_Misread):
     """The low half of a received EV is taken from the flow label, whatever the switch says."""
 
-    __slots__ = ()
-
     def entropy(self, port: int, label: int) -> int:
         return port << 16 | label & 0xFFFF
 
@@ -73,8 +65,6 @@ class HalvesAreReadTheOtherWay(_Misread):
 class TheMissingHalfIsTheOtherAgain(_Misread):
     """Where the flow label has no half of an EV, both are taken from the source port."""
 
-    __slots__ = ()
-
     def entropy(self, port: int, label: int) -> int:
         return (label & 0xFFFF or port) << 16 | port
 
@@ -82,8 +72,6 @@ class TheMissingHalfIsTheOtherAgain(_Misread):
 @mutant("MRC-EV-04", "MRC-EV-01")
 class OnlyTheSourcePortIsRead(_Misread):
     """The flow label plays no part in the EV that a SACK names."""
-
-    __slots__ = ()
 
     def entropy(self, port: int, label: int) -> int:
         return port

@@ -58,8 +58,6 @@ def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None
 class NaksAreOverlooked(_Syndromes):
     """A NAK of the peer's changes nothing."""
 
-    __slots__ = ()
-
     def read(self, syndrome: int) -> int | None:
         return syndrome if syndrome < 0x60 else None
 
@@ -82,8 +80,6 @@ def the_node_goes_with_the_qp(endpoint: Endpoint, qp: QueuePair) -> None:
 class WritesAreNotFlushed(Requestor):
     """Writes that are out when the QP goes to ERROR never complete."""
 
-    __slots__ = ()
-
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         self.abandon()
 
@@ -91,8 +87,6 @@ class WritesAreNotFlushed(Requestor):
 @mutant("MRC-ERR-04")
 class OnlyTheOldestWriteIsFlushed(Requestor):
     """Of the writes not done only the oldest completes with an error."""
-
-    __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         if self.queue.next_msn > self.queue.oldest:
@@ -104,8 +98,6 @@ class OnlyTheOldestWriteIsFlushed(Requestor):
 class ReceivesAreNotFlushed(Receives):
     """Receives that are posted when the QP goes to ERROR never complete."""
 
-    __slots__ = ()
-
     def flush(self) -> None:
         self.forget()
 
@@ -113,8 +105,6 @@ class ReceivesAreNotFlushed(Receives):
 @mutant("MRC-ERR-04")
 class EarlyImmediatesAreDeliveredAtLast(Receives):
     """An immediate that waits above a hole is delivered when the QP goes to ERROR."""
-
-    __slots__ = ()
 
     def flush(self) -> None:
         for _, _, immediate, length in reversed(self._stash.rows()[: self.posted]):
@@ -125,8 +115,6 @@ class EarlyImmediatesAreDeliveredAtLast(Receives):
 @mutant("MRC-ERR-04")
 class WhatIsFlushedSucceeds(Requestor):
     """Writes that are not done when the QP goes to ERROR complete without an error."""
-
-    __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         queue = self.queue
@@ -140,8 +128,6 @@ class WhatIsFlushedSucceeds(Requestor):
 @mutant("MRC-ERR-04")
 class EveryWriteIsBlamed(Requestor):
     """All writes complete with the error of the one that was refused."""
-
-    __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         for msn in self.queue.unfinished():

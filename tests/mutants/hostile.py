@@ -85,8 +85,6 @@ class ABadPacketTakesItsBurstWithIt(Endpoint):
 class _Requests(_EachRequest):
     """Looks at the fields of each request of its QP before it is checked."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         self.look_at(request_fields(batch, packet.row)[0])
         super().on_request(batch, packet, now)
@@ -99,8 +97,6 @@ class _Requests(_EachRequest):
 class LengthsAreSigned(_Requests):
     """A DMALen of 2^31 or more does not fit the number it is put into."""
 
-    __slots__ = ()
-
     def look_at(self, fields: Any) -> None:
         int(fields["dmalen"]).to_bytes(4, "big", signed=True)
 
@@ -108,8 +104,6 @@ class LengthsAreSigned(_Requests):
 @mutant("MRC-ERR-01")
 class AddressesAreSigned(_Requests):
     """A VA of 2^63 or more does not fit the number it is put into."""
-
-    __slots__ = ()
 
     def look_at(self, fields: Any) -> None:
         int(fields["va"]).to_bytes(8, "big", signed=True)
@@ -119,8 +113,6 @@ class AddressesAreSigned(_Requests):
 class EveryReasonHasAName(Feedback):
     """A NACK with a reason that is not in the table raises."""
 
-    __slots__ = ()
-
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         NackReason(int(batch.fields(NACK)["reason"][row]))
         super().on_nack(batch, row, now)
@@ -129,8 +121,6 @@ class EveryReasonHasAName(Feedback):
 @mutant("MRC-ERR-01")
 class AHundredAnswersAreTheMost(SackMaker):
     """More than 100 answers that are due at once raise."""
-
-    __slots__ = ()
 
     def on_probe(self, probe: Answer) -> None:
         if self.pending.count >= 100:
@@ -149,8 +139,6 @@ def what_is_malformed_is_not_counted(endpoint: Endpoint, qp: QueuePair) -> None:
 class ABurstIsCountedOnce(Intake):
     """Of several malformed packets that come at once one is counted."""
 
-    __slots__ = ()
-
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         before = {name: getattr(self._counters, name) for name in _MALFORMED}
         super().receive(batch, now)
@@ -161,8 +149,6 @@ class ABurstIsCountedOnce(Intake):
 @mutant("MRC-ERR-02")
 class ControlPacketsMayHaveATail(PacketChecks):
     """What follows the header of an ACK is not minded."""
-
-    __slots__ = ()
 
     def _fits(self, opcode: int, spare: int) -> bool:
         return super()._fits(opcode, spare) or (opcode == Op.ACKNOWLEDGE and spare > 0)
@@ -183,8 +169,6 @@ class PaddingIsNotMinded(_Refound):
 class UdpLengthsAreNotMinded(PacketChecks):
     """The UDP length of an RDMA WRITE Only is not looked at."""
 
-    __slots__ = ()
-
     def look(self, batch: ReceivedBatch, row: int) -> int:
         fields, length = batch.fields(COMMON)[row], batch.lengths[row]
         right = int(fields["ip_plen"]) == length - 40 and int(fields["udp_dport"]) == 4791
@@ -198,8 +182,6 @@ class UdpLengthsAreNotMinded(PacketChecks):
 class AnyNakIsBelieved(Feedback):
     """A NAK ends the QP whatever PSN it names."""
 
-    __slots__ = ()
-
     def on_nak(self, psn: int, syndrome: int, now: int) -> None:
         self._refused(self._sent.una, syndrome)
 
@@ -207,8 +189,6 @@ class AnyNakIsBelieved(Feedback):
 @mutant("MRC-ERR-02")
 class AnyUnexpectedEventIsBelieved(NackHandler):
     """UNEXP_EVENT ends the QP whatever PSN it names."""
-
-    __slots__ = ()
 
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         if batch.fields(NACK)["reason"][row] == NackReason.UNEXP_EVENT:
@@ -221,8 +201,6 @@ class AnyUnexpectedEventIsBelieved(NackHandler):
 class UnknownSyndromesAcknowledge(_Syndromes):
     """An AETH whose syndrome is not in the table is taken for an ACK."""
 
-    __slots__ = ()
-
     def read(self, syndrome: int) -> int | None:
         return syndrome if syndrome in (0x61, 0x62, 0x63) else 0x1F
 
@@ -230,8 +208,6 @@ class UnknownSyndromesAcknowledge(_Syndromes):
 @mutant("MRC-SEND-09")
 class BitsBeyondAreOverlooked(Feedback):
     """Of a SACK that reports PSNs never sent what is left is taken."""
-
-    __slots__ = ()
 
     def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         unsent = self._counters.ack_for_unsent_psn
@@ -242,8 +218,6 @@ class BitsBeyondAreOverlooked(Feedback):
 @mutant("MRC-ERR-02")
 class OldRequestsAreWrittenAgain(_EachRequest):
     """A request that has been taken before is written once more when it comes again."""
-
-    __slots__ = ()
 
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         fields = request_fields(batch, packet.row)[0]
@@ -256,8 +230,6 @@ class OldRequestsAreWrittenAgain(_EachRequest):
 @mutant("MRC-ERR-02")
 class OldAnswersLose(Feedback):
     """A SACK that brings no news has the oldest packet that is out sent again."""
-
-    __slots__ = ()
 
     def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         sent = self._sent
@@ -272,8 +244,6 @@ class OldAnswersLose(Feedback):
 @mutant("MRC-PORT-03")
 class StrangersAreBelieved(OperationIntake):
     """An endpoint operation is taken for the peer's of the plane it comes in by, whichever node sent it."""
-
-    __slots__ = ()
 
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         fields = batch.fields(COMMON)

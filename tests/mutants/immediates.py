@@ -34,8 +34,6 @@ def immediates_leave_as_they_like(endpoint: Endpoint, qp: QueuePair) -> None:
 class ImmediatesAreNeverGivenBack(Feedback):
     """A write with immediate counts against the grant for ever, acknowledged or not."""
 
-    __slots__ = ()
-
     def _after_acknowledgement(self, now: int) -> None:
         out = self._queue.immediates_out
         super()._after_acknowledgement(now)
@@ -46,8 +44,6 @@ class ImmediatesAreNeverGivenBack(Feedback):
 class EarlyImmediatesDoNotWait(Receives):
     """An immediate is delivered when it comes, whatever is missing before it."""
 
-    __slots__ = ()
-
     def deliver(self, epsn: int) -> None:
         early = sorted(row[0] + 1 for row in self._stash.rows())[: self.posted]
         super().deliver(max([epsn, *early]))
@@ -56,8 +52,6 @@ class EarlyImmediatesDoNotWait(Receives):
 @mutant("MRC-IMM-03")
 class ReceivesAreAStack(Receives):
     """An immediate consumes the receive that was posted last."""
-
-    __slots__ = ()
 
     def _oldest(self) -> int:
         self.posted -= 1
@@ -80,8 +74,6 @@ def one_immediate_too_few_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
 class ImmediatesNeedNoReceive(Receives):
     """An immediate that finds no receive is dropped without a word."""
 
-    __slots__ = ()
-
     def check(self, psn: int, rqmsn: int, edge: int) -> int:
         return super().check(psn, rqmsn, edge) if self.posted else Verdict.RIGHT
 
@@ -94,8 +86,6 @@ class ImmediatesNeedNoReceive(Receives):
 class ReceivesAreLookedForAtOnce(Receives):
     """An early immediate is refused if there is no receive for it when it comes."""
 
-    __slots__ = ()
-
     def check(self, psn: int, rqmsn: int, edge: int) -> int:
         waiting = [row[0] for row in self._stash.rows()] + [psn] * (rqmsn != NO_IMMEDIATE)
         if len(waiting) > self.posted:
@@ -107,8 +97,6 @@ class ReceivesAreLookedForAtOnce(Receives):
 class ReceivesThatComeLateAreOfNoUse(Responder):
     """An immediate that waits for a receive goes on waiting when there is one."""
 
-    __slots__ = ()
-
     def on_receive_posted(self) -> bool:
         return False
 
@@ -116,8 +104,6 @@ class ReceivesThatComeLateAreOfNoUse(Responder):
 @mutant("MRC-IMM-07")
 class WhatWaitsIsAcknowledged(Responder):
     """An immediate that waits for a receive is acknowledged like any other request."""
-
-    __slots__ = ()
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         waits = syndrome == ACK_SYNDROME and self._receives.stop == self.received.epsn
@@ -132,8 +118,6 @@ class WhatWaitsIsAcknowledged(Responder):
 @mutant("MRC-IMM-06")
 class PlainWritesConsumeReceives(Arrivals):
     """Any request completes a receive, if there is one."""
-
-    __slots__ = ()
 
     def receive(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         receives = None if self._responder is None else self._responder._receives

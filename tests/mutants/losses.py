@@ -18,8 +18,6 @@ from mutants.mutant import mutant
 class NacksAreIgnored(Feedback):
     """A NACK loses nothing."""
 
-    __slots__ = ()
-
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         return
 
@@ -50,8 +48,6 @@ def no_guard_in_time(endpoint: Endpoint, qp: QueuePair) -> None:
 class EveryHoleIsLostAgain(Feedback):
     """The oldest hole is lost with each SACK, sent again meanwhile or not."""
 
-    __slots__ = ()
-
     def _after_acknowledgement(self, now: int) -> None:
         super()._after_acknowledgement(now)
         sent = self._sent
@@ -66,8 +62,6 @@ class EveryHoleIsLostAgain(Feedback):
 class NoTailProbe(Requestor):
     """The probe for a lost tail comes only when the local ACK timeout does."""
 
-    __slots__ = ()
-
     def _tail_timer(self) -> int:
         return self._retries._timeout_ns
 
@@ -75,8 +69,6 @@ class NoTailProbe(Requestor):
 @mutant("MRC-LOSS-10")
 class WhatArrivedIsSentAgain(RequestMaker):
     """With each packet that is lost the one behind it is sent again, arrived or not."""
-
-    __slots__ = ()
 
     def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         sent = self._sent
@@ -93,8 +85,6 @@ class WhatArrivedIsSentAgain(RequestMaker):
 @mutant("MRC-LOSS-11")
 class TheSameEvAgain(RequestMaker):
     """A retransmission takes the EV on which its packet was lost."""
-
-    __slots__ = ()
 
     def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         lost = int(self._sent.lost_ev[psn & self._sent.mask])

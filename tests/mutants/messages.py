@@ -17,8 +17,6 @@ _NOBODY = -1 << 62
 class DmalensMayDiffer(MessageChecks):
     """The DMALen of a packet is not held against that of its message."""
 
-    __slots__ = ()
-
     def _join(self, request: PeerRequest) -> int:
         known = self.open.find(request.msn)
         if known >= 0:
@@ -29,8 +27,6 @@ class DmalensMayDiffer(MessageChecks):
 @mutant("MRC-RESP-18")
 class MessagesMayJump(MessageChecks):
     """The VA of a packet is not held against that of its message."""
-
-    __slots__ = ()
 
     def _join(self, request: PeerRequest) -> int:
         known = self.open.find(request.msn)
@@ -43,8 +39,6 @@ class MessagesMayJump(MessageChecks):
 class NeighboursAreStrangers(MessageChecks):
     """What stands at the PSN before or behind a packet does not matter."""
 
-    __slots__ = ()
-
     def check(self, request: PeerRequest) -> int:
         for neighbour in (request.psn - 1, request.psn + 1):
             self._tags[neighbour & self._mask] = _NOBODY
@@ -54,8 +48,6 @@ class NeighboursAreStrangers(MessageChecks):
 @mutant("MRC-RESP-14", "MRC-RESP-17", "MRC-RESP-18", "MRC-RESP-19")
 class EachPacketIsAMessage(_EachRequest):
     """A packet is judged for itself: where its own payload goes, not what its DMALen says of the message."""
-
-    __slots__ = ()
 
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         fields, (start, end) = request_fields(batch, packet.row), payload_of(batch, packet.row)
@@ -68,8 +60,6 @@ class EachPacketIsAMessage(_EachRequest):
 @mutant("MRC-RESP-20")
 class ARefusalSilencesWhatCameBefore(Responder):
     """With the NAK go the answers to what came before the request it refuses."""
-
-    __slots__ = ()
 
     def _refuse(self) -> None:
         super()._refuse()

@@ -46,8 +46,6 @@ def nacks_are_those_of_no_switch(endpoint: Endpoint, qp: QueuePair) -> None:
 class NacksOfABurstNameItsFirst(NackMaker):
     """All NACKs of one burst name the first packet of it that was refused."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> None:
         def name_the_first(waiting: list[Answer]) -> None:
             for answer in waiting:
@@ -60,8 +58,6 @@ class NacksOfABurstNameItsFirst(NackMaker):
 @mutant("MRC-NACK-03")
 class NacksOfABurstReflectItsFirst(NackMaker):
     """All NACKs of one burst have EV and timestamp of the first packet of it that was refused."""
-
-    __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> None:
         def reflect_the_first(waiting: list[Answer]) -> None:
@@ -84,8 +80,6 @@ def nack_dcids_turned_round(endpoint: Endpoint, qp: QueuePair) -> None:
 class TrimmedCondemns(PathSet):
     """NACK TRIMMED takes its EV to ASSUMED_BAD."""
 
-    __slots__ = ()
-
     def on_trimmed(self, index: int) -> None:
         self.on_mark(index, _ALWAYS_SKIP)
 
@@ -94,8 +88,6 @@ class TrimmedCondemns(PathSet):
 class TrimmedLeavesTheEv(PathSet):
     """NACK TRIMMED does nothing to its EV."""
 
-    __slots__ = ()
-
     def on_trimmed(self, index: int) -> None:
         return
 
@@ -103,8 +95,6 @@ class TrimmedLeavesTheEv(PathSet):
 @mutant("MRC-NACK-06", "MRC-NACK-07", "MRC-NACK-08", "MRC-NACK-09", "MRC-NACK-10")
 class EveryNackSkipsItsEv(NackHandler):
     """Whatever its reason, a NACK takes its EV to SKIP."""
-
-    __slots__ = ()
 
     def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if reason not in PATH_REASONS:
@@ -116,8 +106,6 @@ class EveryNackSkipsItsEv(NackHandler):
 class UnknownReasonsAreDropped(NackHandler):
     """A NACK whose reason is none of the seven does nothing."""
 
-    __slots__ = ()
-
     def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if reason in RESPONSES:
             super()._on_nack(psn, reason, entropy, rtx, now)
@@ -126,8 +114,6 @@ class UnknownReasonsAreDropped(NackHandler):
 @mutant("MRC-NACK-11")
 class UnexpEventIsRetried(NackHandler):
     """UNEXP_EVENT is taken for one of the resource NACKs."""
-
-    __slots__ = ()
 
     def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if RESPONSES.get(reason) == NackResponse.FAIL:
@@ -138,8 +124,6 @@ class UnexpEventIsRetried(NackHandler):
 @mutant("MRC-NACK-12")
 class TheLastHopIsLikeAnyOther(Responder):
     """A packet that was trimmed on the last hop is answered with TRIMMED."""
-
-    __slots__ = ()
 
     def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
         super().on_trimmed(batch, packet, False, now)
@@ -155,8 +139,6 @@ def trims_are_answered_without_agreement(endpoint: Endpoint, qp: QueuePair) -> N
 class WantsAreMistaken(ResourceLimits):
     """Each shortage is reported with the reason of another."""
 
-    __slots__ = ()
-
     def lacking(self, distance: int, held: int, stashed: int) -> int:
         reason = super().lacking(distance, held, stashed)
         wants = (NackReason.NO_BITMAP, NackReason.NO_PKT_BUFFER, NackReason.NO_RESOURCE)
@@ -167,8 +149,6 @@ class WantsAreMistaken(ResourceLimits):
 class ErrorsAreSilent(Responder):
     """Once the QP is in ERROR its requests are answered by nothing."""
 
-    __slots__ = ()
-
     def on_request_in_error(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         return
 
@@ -176,8 +156,6 @@ class ErrorsAreSilent(Responder):
 @mutant("MRC-NACK-18")
 class LateNacksAreTaken(NackHandler):
     """A NACK for an earlier transmission is taken for one of the latest."""
-
-    __slots__ = ()
 
     def _names_latest(self, psn: int, entropy: int, rtx: bool) -> bool:
         outstanding = self._sent.state[psn & self._sent.mask] == PsnState.OUTSTANDING
@@ -188,8 +166,6 @@ class LateNacksAreTaken(NackHandler):
 class LateNacksSayNothing(NackHandler):
     """A NACK for an acknowledged PSN or an earlier transmission does not count for its EV either."""
 
-    __slots__ = ()
-
     def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if self._names_latest(psn, entropy, rtx):
             super()._on_nack(psn, reason, entropy, rtx, now)
@@ -198,7 +174,6 @@ class LateNacksSayNothing(NackHandler):
 class _SentAgainAtOnce(NackHandler):
     """Some reasons are as good as a trim: the packet is sent again at once."""
 
-    __slots__ = ()
     kind = NackResponse.WAIT
 
     def _lose(self, psn: int, reason: int, now: int) -> None:
@@ -209,7 +184,6 @@ class _SentAgainAtOnce(NackHandler):
 class OutOfWindowIsSentAgainAtOnce(_SentAgainAtOnce):
     """A PSN beyond the peer's window is sent again at once."""
 
-    __slots__ = ()
     kind = NackResponse.WAIT_FOR_WINDOW
 
 
@@ -217,14 +191,10 @@ class OutOfWindowIsSentAgainAtOnce(_SentAgainAtOnce):
 class WantsAreNotWaitedOut(_SentAgainAtOnce):
     """After a resource NACK the packet is sent again at once."""
 
-    __slots__ = ()
-
 
 @mutant("MRC-NACK-20")
 class WaitsDoNotDouble(NackHandler):
     """After a resource NACK the packet waits one RTT, however often that has happened to it."""
-
-    __slots__ = ()
 
     def _lose(self, psn: int, reason: int, now: int) -> None:
         self._sent.waits[psn & self._sent.mask] = 0
@@ -235,8 +205,6 @@ class WaitsDoNotDouble(NackHandler):
 class TheOldestWaitsForRoomToo(NackHandler):
     """A PSN that was refused for want of room waits its time, even when it has become the oldest."""
 
-    __slots__ = ()
-
     def on_cack_moved(self) -> None:
         self._oldest = self._sent.una
         super().on_cack_moved()
@@ -246,8 +214,6 @@ class TheOldestWaitsForRoomToo(NackHandler):
 class ALateNackKeepsTheOldestWaiting(NackHandler):
     """A refusal counts in full for a PSN that has become the oldest since it was sent."""
 
-    __slots__ = ()
-
     def _fits_by_now(self, psn: int, transmission: int) -> bool:
         return False
 
@@ -256,8 +222,6 @@ class ALateNackKeepsTheOldestWaiting(NackHandler):
 class NewPsnsTakeTheRoom(NackHandler):
     """New PSNs are sent while others wait for room."""
 
-    __slots__ = ()
-
     def waits_for_room(self) -> bool:
         return False
 
@@ -265,8 +229,6 @@ class NewPsnsTakeTheRoom(NackHandler):
 @mutant("MRC-NACK-04")
 class OneCcTypeIsTaken(NackHandler):
     """A NACK whose cc_type is not 2 is dropped."""
-
-    __slots__ = ()
 
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         if int(batch.fields(NACK)["cc_type"][row]) >> 4 == 2:

@@ -17,8 +17,6 @@ from mutants.mutant import mutant
 class DataTeachesNothing(PathSet):
     """SACKs for data do not tell which EVs control packets may take."""
 
-    __slots__ = ()
-
     def on_ev_answered(self, index: int, now: int) -> None:
         return
 
@@ -55,8 +53,6 @@ class _Eager(PeerNode):
 class LinksThatAreDownAreUsed(PathSet):
     """EVs of a port that is down stay in the rotation."""
 
-    __slots__ = ()
-
     def set_port(self, port: int, up: bool) -> None:
         return
 
@@ -64,8 +60,6 @@ class LinksThatAreDownAreUsed(PathSet):
 @mutant("MRC-PORT-04")
 class LinksThatAreBackAreNotUsed(PathSet):
     """EVs of a port that was down once stay out of the rotation."""
-
-    __slots__ = ()
 
     def set_port(self, port: int, up: bool) -> None:
         if not up:
@@ -106,8 +100,6 @@ class PeersPortsAreNotMinded(PeerPorts):
 @mutant("MRC-PORT-03")
 class PeersPortsStayDown(PathSet):
     """A PORT_STATUS_UPDATE that says a port is back has no effect."""
-
-    __slots__ = ()
 
     def set_peer_port(self, plane: int, up: bool) -> None:
         if not up:

@@ -122,8 +122,6 @@ class AnswersNeedAQp(_WithQps):
 
 
 class _Deaf(OperationIntake):
-    __slots__ = ()
-
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         return False
 

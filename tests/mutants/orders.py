@@ -17,8 +17,6 @@ _AHEAD = 256
 class OrdersAreShuffledOnce(Rotation):
     """Each QP has a pseudo-random order of its own, and goes through it again and again."""
 
-    __slots__ = ()
-
     def _next(self) -> int:
         if self._round >= self._open_count:
             self._round = 0

@@ -105,8 +105,6 @@ class ResponsesAreNumberedAnew(_Repacked):
 class NoRtxBit(RequestMaker):
     """Retransmissions go out without the rtx bit."""
 
-    __slots__ = ()
-
     def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         start = batch.count
         sent = super().transmit_again(batch, psn, ev, now)

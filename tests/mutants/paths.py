@@ -20,8 +20,6 @@ from mutants.mutant import mutant
 class MarksSkipNothing(PathSet):
     """m=1 is counted and changes no state."""
 
-    __slots__ = ()
-
     def on_mark(self, index: int, m: int) -> None:
         if m == 2:
             super().on_mark(index, m)
@@ -31,8 +29,6 @@ class MarksSkipNothing(PathSet):
 class TrimsSkipNothing(PathSet):
     """NACK TRIMMED leaves its EV GOOD."""
 
-    __slots__ = ()
-
     def on_trimmed(self, index: int) -> None:
         return
 
@@ -41,8 +37,6 @@ class TrimsSkipNothing(PathSet):
 class TrimsCondemn(PathSet):
     """A trimmed packet condemns its EV as a lost one does."""
 
-    __slots__ = ()
-
     def on_trimmed(self, index: int) -> None:
         self._feed(index, EvInput.LOST)
 
@@ -50,7 +44,6 @@ class TrimsCondemn(PathSet):
 class _Deaf(PathSet):
     """What happens to an EV that is in SKIP is ignored, if it is `ignored`."""
 
-    __slots__ = ()
     ignored: EvInput
 
     def _feed(self, index: int, happened: int) -> int:
@@ -63,7 +56,6 @@ class _Deaf(PathSet):
 class AlwaysSkipIsIgnoredInSkip(_Deaf):
     """m=2 does nothing to an EV that is in SKIP."""
 
-    __slots__ = ()
     ignored = EvInput.ALWAYS_SKIP
 
 
@@ -71,15 +63,12 @@ class AlwaysSkipIsIgnoredInSkip(_Deaf):
 class LossesAreIgnoredInSkip(_Deaf):
     """A loss does nothing to an EV that is in SKIP."""
 
-    __slots__ = ()
     ignored = EvInput.LOST
 
 
 @mutant("MRC-PATH-07")
 class OneLossIsNotEnough(PathSet):
     """Only the second loss condemns an EV."""
-
-    __slots__ = ()
 
     def on_loss(self, index: int, psn: int, sent_at: int = NEVER) -> None:
         if self.lost[index]:
@@ -91,8 +80,6 @@ class OneLossIsNotEnough(PathSet):
 class MarksInSkipCondemn(PathSet):
     """A mark for an EV that is in SKIP condemns it."""
 
-    __slots__ = ()
-
     def _feed(self, index: int, happened: int) -> int:
         if self.state[index] == EvState.SKIP and happened == EvInput.MARKED:
             happened = EvInput.ALWAYS_SKIP
@@ -102,8 +89,6 @@ class MarksInSkipCondemn(PathSet):
 @mutant("MRC-PATH-08")
 class SkippedEvsAreTaken(Rotation):
     """An EV in SKIP is set GOOD when the rotation comes to it, and takes that very packet."""
-
-    __slots__ = ()
 
     def next(self) -> int:
         if not self.usable():
@@ -118,8 +103,6 @@ class SkippedEvsAreTaken(Rotation):
 class OnePacketResetsThemAll(Rotation):
     """A packet that meets an EV in SKIP sets all of them GOOD."""
 
-    __slots__ = ()
-
     def _pass(self, index: int) -> None:
         for other, found in enumerate(self._evs.state):
             if found == EvState.SKIP:
@@ -130,8 +113,6 @@ class OnePacketResetsThemAll(Rotation):
 class CondemnedIsCondemned(PathSet):
     """An EV stays bad although the loss that condemned it was none."""
 
-    __slots__ = ()
-
     def on_spurious(self, index: int, psn: int) -> None:
         return
 
@@ -139,8 +120,6 @@ class CondemnedIsCondemned(PathSet):
 @mutant("MRC-PATH-14")
 class LinksBringDeniedEvsBack(PathSet):
     """When a port is back all its EVs are GOOD, whatever a controller said."""
-
-    __slots__ = ()
 
     def set_port(self, port: int, up: bool) -> None:
         super().set_port(port, up)
@@ -153,8 +132,6 @@ class LinksBringDeniedEvsBack(PathSet):
 class AnswersNeedNotBeConsecutive(PathProbing):
     """Three answered probes bring an EV back, however many failed in between."""
 
-    __slots__ = ()
-
     def due(self, now: int, path_timer: int) -> None:
         before = self._answered.tolist()
         super().due(now, path_timer)
@@ -166,8 +143,6 @@ class AnswersNeedNotBeConsecutive(PathProbing):
 class MarkedAnswersAreClear(PathProbing):
     """The mark of the answer that brings an EV back is not looked at."""
 
-    __slots__ = ()
-
     def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
         super().on_answer(index, probe_id, 0, now)
 
@@ -176,8 +151,6 @@ class MarkedAnswersAreClear(PathProbing):
 class BadEvsAreProbedAtOnce(PathProbing):
     """The first probe goes out as soon as an EV is bad."""
 
-    __slots__ = ()
-
     def take_up(self, now: int, path_timer: int) -> None:
         super().take_up(now, 0)
 
@@ -185,8 +158,6 @@ class BadEvsAreProbedAtOnce(PathProbing):
 @mutant("MRC-PATH-19")
 class ProbesKeepTheirInterval(PathProbing):
     """Probes that fail come 10 ms apart, again and again."""
-
-    __slots__ = ()
 
     def due(self, now: int, path_timer: int) -> None:
         for index in range(self._room):
@@ -197,8 +168,6 @@ class ProbesKeepTheirInterval(PathProbing):
 @mutant("MRC-PATH-19")
 class AnAnswerChangesNoInterval(PathProbing):
     """After an answer the next probe waits as long as after none."""
-
-    __slots__ = ()
 
     def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
         due_at = self._due_at[index]
@@ -211,8 +180,6 @@ class AnAnswerChangesNoInterval(PathProbing):
 class EveryLossIsAnEventOfItsOwn(PathSet):
     """A packet that went down with its port condemns its EV when the port is back."""
 
-    __slots__ = ()
-
     def on_loss(self, index: int, psn: int, sent_at: int = NEVER) -> None:
         super().on_loss(index, psn)
 
@@ -220,8 +187,6 @@ class EveryLossIsAnEventOfItsOwn(PathSet):
 @mutant("MRC-PATH-20")
 class RestoredEvsAlwaysRejoin(PathSet):
     """A restored EV carries data again, whether its plane is short or not."""
-
-    __slots__ = ()
 
     def _rejoin(self, index: int, plane: int) -> None:
         self._rotation.size[plane] = len(self._evs.members_of(plane))
@@ -234,8 +199,6 @@ class RestoredEvsAlwaysRejoin(PathSet):
 class RestoredEvsStayReserve(PathSet):
     """A restored EV is reserve, even where its plane is short."""
 
-    __slots__ = ()
-
     def _rejoin(self, index: int, plane: int) -> None:
         return
 
@@ -243,8 +206,6 @@ class RestoredEvsStayReserve(PathSet):
 @mutant("MRC-PATH-21", "MRC-PATH-22")
 class AnyEvCanBeSpared(PathSet):
     """EVs go bad down to the last one."""
-
-    __slots__ = ()
 
     def _can_spare(self, plane: int) -> bool:
         return True
@@ -261,8 +222,6 @@ def a_quarter_rounded_down(endpoint: Endpoint, qp: QueuePair) -> None:
 class EvsOfAClosedPortCount(PathSet):
     """EVs of a port that is down count among those that are left."""
 
-    __slots__ = ()
-
     def _can_spare(self, plane: int) -> bool:
         return sum(self._evs.usable) > self._min_active
 
@@ -270,8 +229,6 @@ class EvsOfAClosedPortCount(PathSet):
 @mutant("MRC-PATH-23")
 class BadEvsAreNotReplaced(PathSet):
     """The reserve stays the reserve when an active EV goes bad."""
-
-    __slots__ = ()
 
     def _leave(self, index: int, plane: int) -> None:
         if index in self._rotation.active_of(plane):
@@ -282,8 +239,6 @@ class BadEvsAreNotReplaced(PathSet):
 @mutant("MRC-PATH-24", "MRC-PATH-26")
 class EvsAreEquallyLoaded(Rotation):
     """EVs are drawn from all planes together: one with fewer EVs, or less luck, carries less."""
-
-    __slots__ = ()
 
     def _next(self) -> int:
         every = [index for place in range(self._open_count) for index in self.active_of(self._open[place])]
@@ -298,8 +253,6 @@ def dead_planes_keep_their_share(endpoint: Endpoint, qp: QueuePair) -> None:
 
 
 class _LastOfItsPlane(PathSet):
-    __slots__ = ()
-
     def _leave(self, index: int, plane: int) -> None:
         if self._rotation.count[plane] > 1:
             super()._leave(index, plane)
@@ -308,8 +261,6 @@ class _LastOfItsPlane(PathSet):
 @mutant("MRC-PATH-27")
 class OneOrderForAll(Rotation):
     """EVs take their turns in the order of their numbers."""
-
-    __slots__ = ()
 
     def _next(self) -> int:
         every = sorted(index for place in range(self._open_count) for index in self.active_of(self._open[place]))
@@ -321,8 +272,6 @@ class OneOrderForAll(Rotation):
 @mutant("MRC-PATH-28")
 class RoomIsNotLookedAt(PathSet):
     """Packets go to a port that has no room as to any other."""
-
-    __slots__ = ()
 
     def select(self, now: int, avoid: int = NEVER) -> int:
         full, self._full_ports = self._full_ports, PortSet()
@@ -355,8 +304,6 @@ def the_last_ev_is_kept_back(endpoint: Endpoint, qp: QueuePair) -> None:
 class ProbesStopWithoutAPath(PathProbing):
     """While no EV is usable none is probed."""
 
-    __slots__ = ()
-
     def due(self, now: int, path_timer: int) -> None:
         super().due(now, path_timer)
         if not self._paths.usable():
@@ -367,8 +314,6 @@ class ProbesStopWithoutAPath(PathProbing):
 class WithoutAPathNothingRunsOut(RetryBudget):
     """No timer runs for what waits for a usable EV."""
 
-    __slots__ = ()
-
     def watch_unsent(self, psn: int, now: int) -> None:
         self.rest()
 
@@ -376,8 +321,6 @@ class WithoutAPathNothingRunsOut(RetryBudget):
 @mutant("MRC-PATH-16")
 class WithoutAPathOneTimeoutIsEnough(RetryBudget):
     """What waits for a usable EV has no retries."""
-
-    __slots__ = ()
 
     def watch_unsent(self, psn: int, now: int) -> None:
         super().watch_unsent(psn, now)

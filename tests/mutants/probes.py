@@ -40,7 +40,5 @@ class ProbesWithoutFtype(_Repacked):
 class ProbeAnswersFindNoLoss(Feedback):
     """The answer to a probe acknowledges what it reports, but what it does not report is not taken for lost."""
 
-    __slots__ = ()
-
     def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
         self._probes.on_answer(probe_id, m, now)

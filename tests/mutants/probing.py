@@ -32,8 +32,6 @@ class ProbesAreAnsweredWithoutPr(_Repacked):
 class ProbeIdsLoseABit(SackMaker):
     """The uppermost bit of a probe_id is lost."""
 
-    __slots__ = ()
-
     def on_probe(self, probe: Answer) -> None:
         probe.probe_id &= 0x7FFF
         super().on_probe(probe)
@@ -42,8 +40,6 @@ class ProbeIdsLoseABit(SackMaker):
 @mutant("MRC-PROBE-03")
 class TheLastProbeIsAnswered(SackMaker):
     """Of several probes that come at once only the last is answered."""
-
-    __slots__ = ()
 
     def on_probe(self, probe: Answer) -> None:
         for each in taken(self.pending):
@@ -55,8 +51,6 @@ class TheLastProbeIsAnswered(SackMaker):
 @mutant("MRC-PROBE-04")
 class ProbesGoByTheEvBehind(PathProbing):
     """A path is probed on the EV behind it in the profile."""
-
-    __slots__ = ()
 
     def due(self, now: int, path_timer: int) -> None:
         super().due(now, path_timer)

@@ -155,8 +155,6 @@ def half_the_window_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
 
 
 class _HalfTheWindow(ReceiveWindow):
-    __slots__ = ()
-
     def end(self, epsn: int) -> int:
         return min(super().end(epsn), epsn + 512)
 
@@ -171,8 +169,6 @@ def sixteen_immediates_are_taken(endpoint: Endpoint, qp: QueuePair) -> None:
 class AnswersWaitForTheRequestor(QpDatapath):
     """While packets of its own are out a QP answers nothing."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
         if self.may_send and self.outstanding() > 100:
             return 0
@@ -186,8 +182,6 @@ class AnswersWaitForTheRequestor(QpDatapath):
 class RequestsWaitForTheResponder(QpDatapath):
     """While its responder has a hole a QP sends no requests."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
         if self.responder is not None and self.responder.received.held:
             return self.responder.transmit(batch, limit, now)
@@ -197,8 +191,6 @@ class RequestsWaitForTheResponder(QpDatapath):
 @mutant("MRC-QP-06")
 class RequestsAcknowledgeRequests(Arrivals):
     """What comes from the peer is taken for the answer to what went to it, as many PSNs of one as of the other."""
-
-    __slots__ = ()
 
     def receive(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         super().receive(batch, packet, now)

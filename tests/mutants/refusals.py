@@ -24,8 +24,6 @@ _RNR_NAK = 0x2E
 class NoReceiveIsAnRnrNak(Responder):
     """A write with immediate that finds no receive is answered with an RNR NAK and may come again, as in RoCEv2 RC."""
 
-    __slots__ = ()
-
     def _refuse(self) -> None:
         refusal = self._receives.refusal
         if refusal.verdict != Verdict.NO_RECEIVE:
@@ -39,8 +37,6 @@ class NoReceiveIsAnRnrNak(Responder):
 class AcksHaveToBeAskedFor(Responder):
     """A transport ACK is sent only when a request has AckReq, as in RoCEv2 RC."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         due = self._ack_due
         super().on_request(batch, packet, now)
@@ -52,8 +48,6 @@ class AcksHaveToBeAskedFor(Responder):
 class SacksStandForAcks(Responder):
     """No transport ACK is sent where a SACK says as much."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         if self.sacks.pending.count:
             self._ack_due = False
@@ -62,8 +56,6 @@ class SacksStandForAcks(Responder):
 
 class _HalfTheCircleAway(Responder):
     """What comes of a request half the circle away from epsn is up to `take_oldest`; only the others are checked."""
-
-    __slots__ = ()
 
     def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         raise NotImplementedError
@@ -79,8 +71,6 @@ class _HalfTheCircleAway(Responder):
 class TheOldestPsnIsADuplicate(_HalfTheCircleAway):
     """PSN epsn - 2^23 counts as an old duplicate too, and is answered."""
 
-    __slots__ = ()
-
     def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         words = batch.fields(COMMON)["psn_word"]
         words[packet.row] = packet.psn_word & ~PSN_BITS_MASK | self.received.cack_psn & PSN_BITS_MASK
@@ -92,8 +82,6 @@ class TheOldestPsnIsADuplicate(_HalfTheCircleAway):
 class TheOldestPsnIsBeyondTheWindow(_HalfTheCircleAway):
     """PSN epsn - 2^23 is taken for epsn + 2^23, which is beyond the window, and NACKed."""
 
-    __slots__ = ()
-
     def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         self._nack(batch, packet, self.received.epsn + PSN_HALF, NackReason.PSN_OOR_WINDOW, now)
 
@@ -102,8 +90,6 @@ class TheOldestPsnIsBeyondTheWindow(_HalfTheCircleAway):
 class TheOldestPsnIsNotCounted(_HalfTheCircleAway):
     """PSN epsn - 2^23 is dropped, and no counter says so."""
 
-    __slots__ = ()
-
     def take_oldest(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         return
 
@@ -111,8 +97,6 @@ class TheOldestPsnIsNotCounted(_HalfTheCircleAway):
 @mutant("MRC-RESP-13", at_creation=True)
 class OneByteBehindTheRegionIsOpen(MemoryTable):
     """A range may end one byte behind its region."""
-
-    __slots__ = ()
 
     def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
         roomy = bytearray(len(buffer) + 1)
@@ -126,8 +110,6 @@ class OneByteBehindTheRegionIsOpen(MemoryTable):
 class TheLastByteOfARegionIsClosed(MemoryTable):
     """A range may not hold the last byte of its region."""
 
-    __slots__ = ()
-
     def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
         region = super().register(buffer, va=va, remote_write=remote_write)
         if remote_write:
@@ -139,8 +121,6 @@ class TheLastByteOfARegionIsClosed(MemoryTable):
 class RangesMayWrap(_EachRequest):
     """A range whose end wraps counts as inside its region; its payload goes to the beginning of that."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         fields, (start, end) = request_fields(batch, packet.row), payload_of(batch, packet.row)
         if int(fields["va"][0]) + end - start >= 1 << 64:
@@ -151,8 +131,6 @@ class RangesMayWrap(_EachRequest):
 @mutant("MRC-WIRE-23")
 class PaddingIsWritten(_EachRequest):
     """The padding of a request is written behind its payload."""
-
-    __slots__ = ()
 
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         super().on_request(batch, packet, now)

@@ -95,8 +95,6 @@ class RqmsnIsTheMsn(_Reheaded):
 class PlainWritesRepeatTheRqmsn(Requestor):
     """A plain write has the RQMSN of the last write with immediate instead of 0."""
 
-    __slots__ = ()
-
     def post(self, request: WriteRequest) -> None:
         super().post(request)
         if request.immediate is None and self.queue.next_rqmsn:
@@ -183,8 +181,6 @@ class DmalenIsWhatIsLeft(_Reheaded):
 class PlacedBehindTheOneBefore(_EachRequest):
     """A Middle or Last is taken only when the packet before it has come."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         psn, opcode = self._psn(batch, packet), int(batch.fields(COMMON)["opcode"][packet.row])
         starts = opcode in (Op.WRITE_FIRST, Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE)
@@ -223,8 +219,6 @@ def no_path_mtu_above512(endpoint: Endpoint, qp: QueuePair) -> None:
 @mutant("MRC-REQ-15")
 class WholePathMtusEndInAnEmptyLast(Requestor):
     """A write of whole path MTUs ends in a Last without payload."""
-
-    __slots__ = ()
 
     def post(self, request: WriteRequest) -> None:
         super().post(request)

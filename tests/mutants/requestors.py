@@ -15,8 +15,6 @@ from mutants.mutant import mutant
 class _Syndromes(Arrivals):
     """Takes syndromes for others: `read` says for which, None where the packet is not looked at."""
 
-    __slots__ = ()
-
     def read(self, syndrome: int) -> int | None:
         raise NotImplementedError
 
@@ -31,8 +29,6 @@ class _Syndromes(Arrivals):
 class AcksAreIgnored(_Syndromes):
     """A transport ACK acknowledges nothing; only SACKs do."""
 
-    __slots__ = ()
-
     def read(self, syndrome: int) -> int | None:
         return syndrome if syndrome > 0x1F else None
 
@@ -40,8 +36,6 @@ class AcksAreIgnored(_Syndromes):
 @mutant("MRC-ACK-02")
 class OnlyAllOnesAreAnAck(_Syndromes):
     """An ACK with credits, a syndrome below 0x1f, is not taken for one."""
-
-    __slots__ = ()
 
     def read(self, syndrome: int) -> int | None:
         return syndrome if syndrome >= 0x1F else None
@@ -51,8 +45,6 @@ class OnlyAllOnesAreAnAck(_Syndromes):
 class EveryNakIsAnInvalidRequest(_Syndromes):
     """Whatever the syndrome of a NAK, the work it ends has the status of an invalid request."""
 
-    __slots__ = ()
-
     def read(self, syndrome: int) -> int | None:
         return min(syndrome, 0x61)
 
@@ -60,8 +52,6 @@ class EveryNakIsAnInvalidRequest(_Syndromes):
 @mutant("MRC-WIRE-14")
 class SacksAreIgnored(Feedback):
     """A SACK acknowledges nothing; only transport ACKs do."""
-
-    __slots__ = ()
 
     def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         return
@@ -71,8 +61,6 @@ class SacksAreIgnored(Feedback):
 class AnyMarkCondemns(PathSet):
     """m=1 takes an EV to ASSUMED_BAD, as m=2 does."""
 
-    __slots__ = ()
-
     def on_mark(self, index: int, m: int) -> None:
         super().on_mark(index, 2)
 
@@ -81,8 +69,6 @@ class AnyMarkCondemns(PathSet):
 class NoMarkCondemns(PathSet):
     """m=2 only takes an EV to SKIP, as m=1 does."""
 
-    __slots__ = ()
-
     def on_mark(self, index: int, m: int) -> None:
         super().on_mark(index, 1)
 
@@ -90,8 +76,6 @@ class NoMarkCondemns(PathSet):
 @mutant("MRC-SACK-10")
 class TheReservedMarkCondemns(Feedback):
     """m is looked at bit by bit: 3 is taken for 2."""
-
-    __slots__ = ()
 
     def _path_feedback(self, sack: Sack, now: int) -> None:
         if sack.mark & 2:
@@ -102,8 +86,6 @@ class TheReservedMarkCondemns(Feedback):
 @mutant("MRC-SACK-24")
 class ZerosAboveTheHighestOneAreNews(Feedback):
     """A 0 bit anywhere in the bitmap of a SACK is taken for a packet that is missing."""
-
-    __slots__ = ()
 
     def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         super().on_sack(batch, row, now)
@@ -117,8 +99,6 @@ class ZerosAboveTheHighestOneAreNews(Feedback):
 class _Steered(Feedback):
     """What the controller is told of a SACK, changed."""
 
-    __slots__ = ()
-
     def change(self, sack: Sack) -> None:
         raise NotImplementedError
 
@@ -131,8 +111,6 @@ class _Steered(Feedback):
 class PenaltiesAreIgnored(_Steered):
     """rcv_cwnd_pen does not reach the congestion controller."""
 
-    __slots__ = ()
-
     def change(self, sack: Sack) -> None:
         sack.penalty = 0
 
@@ -140,8 +118,6 @@ class PenaltiesAreIgnored(_Steered):
 @mutant("MRC-SACK-28")
 class AnotherCcTypeEndsPenalties(_Steered):
     """A SACK whose cc_type is not 0 is taken for one that says rcv_cwnd_pen 0."""
-
-    __slots__ = ()
 
     def change(self, sack: Sack) -> None:
         sack.penalty = max(sack.penalty, 0)
@@ -151,8 +127,6 @@ class AnotherCcTypeEndsPenalties(_Steered):
 class WindowsAreNotRestored(_Steered):
     """restore_cwnd does not reach the congestion controller."""
 
-    __slots__ = ()
-
     def change(self, sack: Sack) -> None:
         sack.restore = False
 
@@ -160,8 +134,6 @@ class WindowsAreNotRestored(_Steered):
 @mutant("MRC-SACK-27")
 class WindowsAreAlwaysRestored(_Steered):
     """Every penalty is taken for one with restore_cwnd."""
-
-    __slots__ = ()
 
     def change(self, sack: Sack) -> None:
         sack.restore = True

@@ -42,8 +42,6 @@ def payload_of(batch: ReceivedBatch, row: int) -> tuple[int, int]:
 class _EachRequest(Responder):
     """Looks at each request before or after it is taken."""
 
-    __slots__ = ()
-
     @property
     def _memory(self) -> MemoryTable:
         return self._checks._memory
@@ -64,8 +62,6 @@ class _EachRequest(Responder):
 class OldDuplicatesAreWritten(_EachRequest):
     """The payload of a duplicate below epsn is written once more."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         if self._psn(batch, packet) < self.received.epsn:
             self._write(batch, packet)
@@ -75,8 +71,6 @@ class OldDuplicatesAreWritten(_EachRequest):
 @mutant("MRC-RESP-07")
 class DuplicatesAboveAHoleAreWritten(_EachRequest):
     """The payload of a duplicate above epsn is written once more."""
-
-    __slots__ = ()
 
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         psn = self._psn(batch, packet)
@@ -89,8 +83,6 @@ class DuplicatesAboveAHoleAreWritten(_EachRequest):
 class OldDuplicatesAreIgnored(_EachRequest):
     """A duplicate below epsn is not answered: if the acknowledgement was lost, that is how it stays."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         if self._psn(batch, packet) >= self.received.epsn:
             super().on_request(batch, packet, now)
@@ -100,8 +92,6 @@ class OldDuplicatesAreIgnored(_EachRequest):
 class OnlyWhatIsInOrderIsTaken(_EachRequest):
     """Go-back-N: a request above a hole is thrown away."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         if self._psn(batch, packet) <= self.received.epsn:
             super().on_request(batch, packet, now)
@@ -110,8 +100,6 @@ class OnlyWhatIsInOrderIsTaken(_EachRequest):
 @mutant("MRC-SACK-14")
 class RcvdBytesCountsDuplicates(_EachRequest):
     """rcvd_bytes counts every packet, those that came before as well."""
-
-    __slots__ = ()
 
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         counted = self.sacks.received_bytes + int(batch.fields(COMMON)["ip_plen"][packet.row]) + UDP_AT
@@ -123,8 +111,6 @@ class RcvdBytesCountsDuplicates(_EachRequest):
 class EveryRequestIsAcked(_EachRequest):
     """A transport ACK is sent for any batch of requests, whether the left edge moved or not."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         super().on_request(batch, packet, now)
         self._ack_due = self._refused_psn < 0
@@ -133,8 +119,6 @@ class EveryRequestIsAcked(_EachRequest):
 @mutant("MRC-ACK-09")
 class AnAckAPacket(Responder):
     """A transport ACK is sent for every packet of a batch."""
-
-    __slots__ = ()
 
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         super().on_request(batch, packet, now)
@@ -154,8 +138,6 @@ class AnAckAPacket(Responder):
 class _Aeths(Responder):
     """AETHs that say something else."""
 
-    __slots__ = ()
-
     def aeth(self, psn: int, syndrome: int) -> tuple[int, int]:
         return psn, syndrome
 
@@ -167,8 +149,6 @@ class _Aeths(Responder):
 class AcksHaveCredits(_Aeths):
     """An ACK has syndrome 0x00 instead of 0x1f."""
 
-    __slots__ = ()
-
     def aeth(self, psn: int, syndrome: int) -> tuple[int, int]:
         return psn, 0 if syndrome == 0x1F else syndrome
 
@@ -176,8 +156,6 @@ class AcksHaveCredits(_Aeths):
 @mutant("MRC-ACK-07")
 class AcksNameTheHighestPsn(_Aeths):
     """The PSN of an ACK is the highest received, holes or not."""
-
-    __slots__ = ()
 
     def aeth(self, psn: int, syndrome: int) -> tuple[int, int]:
         return self.received.highest & PSN_BITS_MASK if syndrome == 0x1F else psn, syndrome
@@ -187,8 +165,6 @@ class AcksNameTheHighestPsn(_Aeths):
 class NaksNameCackPsn(_Aeths):
     """The PSN of a NAK is cack_psn and not that of the request it refuses."""
 
-    __slots__ = ()
-
     def aeth(self, psn: int, syndrome: int) -> tuple[int, int]:
         return (psn if syndrome == 0x1F else self.received.cack_psn & PSN_BITS_MASK), syndrome
 
@@ -197,8 +173,6 @@ class NaksNameCackPsn(_Aeths):
 class NakSyndromesTurnedRound(_Aeths):
     """A bad R_Key is NAKed as an invalid request and a bad length as a remote access error."""
 
-    __slots__ = ()
-
     def aeth(self, psn: int, syndrome: int) -> tuple[int, int]:
         return psn, {0x61: 0x62, 0x62: 0x61}.get(syndrome, syndrome)
 
@@ -206,8 +180,6 @@ class NakSyndromesTurnedRound(_Aeths):
 @mutant("MRC-ACK-06")
 class MsnCountsPackets(Responder):
     """The MSN of an ACK counts packets instead of messages."""
-
-    __slots__ = ()
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         messages = self.received.completed
@@ -220,8 +192,6 @@ class MsnCountsPackets(Responder):
 class GapsAreNakked(_EachRequest):
     """A request above a hole is NAKed with a PSN sequence error, as RoCEv2 RC does."""
 
-    __slots__ = ()
-
     def on_request(self, batch: ReceivedBatch, packet: ReceivedPacket, now: int) -> None:
         super().on_request(batch, packet, now)
         if self.received.held and self._refused_psn < 0:
@@ -233,8 +203,6 @@ class GapsAreNakked(_EachRequest):
 class WindowOneTooLarge(ReceiveWindow):
     """The window reaches one PSN too far."""
 
-    __slots__ = ()
-
     def end(self, epsn: int) -> int:
         return super().end(epsn) + 1
 
@@ -242,8 +210,6 @@ class WindowOneTooLarge(ReceiveWindow):
 @mutant("MRC-RESP-11")
 class WindowOneTooSmall(ReceiveWindow):
     """The last PSN of the window is refused."""
-
-    __slots__ = ()
 
     def end(self, epsn: int) -> int:
         return super().end(epsn) - 1
@@ -260,8 +226,6 @@ def silent_beyond_the_window(endpoint: Endpoint, qp: QueuePair) -> None:
 class NacksWithoutRtx(Responder):
     """A NACK never has the rtx bit."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         for answer in taken(self.nacks.pending):
             answer.rtx = False
@@ -272,8 +236,6 @@ class NacksWithoutRtx(Responder):
 @mutant("MRC-WIRE-31", "MRC-RESP-09")
 class NacksNameEpsn(Responder):
     """A NACK names the PSN that is expected next and not the one it refuses."""
-
-    __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         for answer in taken(self.nacks.pending):
@@ -287,8 +249,6 @@ class NacksNameEpsn(Responder):
 class AnyRkeyOpens(MemoryTable):
     """A request with an R_Key that was never given out is written to the first region there is."""
 
-    __slots__ = ()
-
     def row(self, rkey: int) -> int:
         found = super().row(rkey)
         first = next((region.rkey for region in self), None)
@@ -298,8 +258,6 @@ class AnyRkeyOpens(MemoryTable):
 @mutant("MRC-RESP-16")
 class EmptyWritesAreRefused(_EachRequest):
     """A write without payload is NAKed."""
-
-    __slots__ = ()
 
     def _judge(self) -> int:
         if not self._request.dmalen:
@@ -311,8 +269,6 @@ class EmptyWritesAreRefused(_EachRequest):
 class EmptyWritesNeedAnRkey(_EachRequest):
     """The R_Key of a write without payload is checked like any other."""
 
-    __slots__ = ()
-
     def _judge(self) -> int:
         if self._memory.find(self._request.rkey) is None:
             return self._receives.refusal.of(Verdict.NO_REGION, self._request.psn, self._request.rkey, 0)
@@ -322,8 +278,6 @@ class EmptyWritesNeedAnRkey(_EachRequest):
 @mutant("MRC-RESP-15")
 class RefusalsDoNotEndTheQp(Responder):
     """A bad request is NAKed, and the QP goes on as if nothing had happened."""
-
-    __slots__ = ()
 
     def _refuse(self) -> None:
         refusal = self._receives.refusal
@@ -335,8 +289,6 @@ class RefusalsDoNotEndTheQp(Responder):
 class AnySourceIsTrusted(PeerSources):
     """The source address of a packet is not looked at."""
 
-    __slots__ = ()
-
     def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
         return True
 
@@ -344,8 +296,6 @@ class AnySourceIsTrusted(PeerSources):
 @mutant("MRC-RESP-02")
 class SourcesOfAllPlanesInOneSet(PeerSources):
     """An address of the peer's is trusted on whatever plane it comes in."""
-
-    __slots__ = ()
 
     def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
         source, size = batch.view(packet.row, _SOURCE.start, _SOURCE.stop), _SOURCE.stop - _SOURCE.start
@@ -364,8 +314,6 @@ def epsn_starts_one_too_high(endpoint: Endpoint, qp: QueuePair) -> None:
 
 
 class _AnyQpn(QpTable):
-    __slots__ = ()
-
     def find(self, qpn: int) -> int:
         found = super().find(qpn)
         return found if found >= 0 else next(filter(self.holds, range(self.room)), found)

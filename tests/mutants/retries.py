@@ -16,8 +16,6 @@ _DEFAULT_T = 1024 << 14
 class OneBudgetForAll(RetryBudget):
     """A retry of one PSN is drawn from the budget of all that are out."""
 
-    __slots__ = ()
-
     def draw(self, psn: int) -> bool:
         retries = self._sent.retries
         for slot in range(len(retries)):
@@ -29,8 +27,6 @@ class OneBudgetForAll(RetryBudget):
 class TimeoutsHaveABudgetOfTheirOwn(NackHandler):
     """What NACKs have drawn does not count when a local ACK timeout draws, and NACKs may come for ever."""
 
-    __slots__ = ()
-
     def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, reason, now)
         self._sent.retries[psn & self._sent.mask] -= 1
@@ -39,8 +35,6 @@ class TimeoutsHaveABudgetOfTheirOwn(NackHandler):
 @mutant("MRC-RETRY-02", "MRC-RETRY-09")
 class TimeoutsDrawNothing(Feedback):
     """A local ACK timeout sends again, and draws on no budget."""
-
-    __slots__ = ()
 
     def _local_ack_timeout(self, now: int) -> None:
         self._sent.retries[self._sent.una & self._sent.mask] -= 1
@@ -51,8 +45,6 @@ class TimeoutsDrawNothing(Feedback):
 class NacksDrawTwice(NackHandler):
     """A NACK costs two retries."""
 
-    __slots__ = ()
-
     def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, reason, now)
         self._sent.retries[psn & self._sent.mask] += 1
@@ -60,8 +52,6 @@ class NacksDrawTwice(NackHandler):
 
 class _LossesDraw(Feedback):
     """Losses draw on the budget: `_draw`."""
-
-    __slots__ = ()
 
     def _draw(self) -> None:
         psn = self._sent.una
@@ -73,8 +63,6 @@ class _LossesDraw(Feedback):
 class HolesDraw(_LossesDraw):
     """A packet that is found missing by a hole costs a retry."""
 
-    __slots__ = ()
-
     def _lose_holes(self, now: int) -> None:
         super()._lose_holes(now)
         self._draw()
@@ -83,8 +71,6 @@ class HolesDraw(_LossesDraw):
 @mutant("MRC-RETRY-04")
 class PathTimersDraw(_LossesDraw):
     """A path timer that runs out costs a retry."""
-
-    __slots__ = ()
 
     def _lose_timed_out(self, now: int) -> None:
         before = self._counters.losses_by_path_timer
@@ -97,8 +83,6 @@ class PathTimersDraw(_LossesDraw):
 class TheUnitIsAMicrosecond(RetryBudget):
     """The unit of the local ACK timeout is 1 us instead of 1.024 us."""
 
-    __slots__ = ()
-
     def _interval(self) -> int:
         return super()._interval() * 1000 // 1024
 
@@ -106,8 +90,6 @@ class TheUnitIsAMicrosecond(RetryBudget):
 @mutant("MRC-RETRY-06")
 class TheDefaultIsTwiceAsLong(RetryBudget):
     """Where no t is set it is 15."""
-
-    __slots__ = ()
 
     def _interval(self) -> int:
         return super()._interval() << (self._timeout_ns == _DEFAULT_T)
@@ -117,8 +99,6 @@ class TheDefaultIsTwiceAsLong(RetryBudget):
 class LinearRetriesDouble(RetryBudget):
     """Every retry doubles the interval, the linear ones too."""
 
-    __slots__ = ()
-
     def _interval(self) -> int:
         return self._timeout_ns << self.spent(self._psn)
 
@@ -126,8 +106,6 @@ class LinearRetriesDouble(RetryBudget):
 @mutant("MRC-RETRY-07")
 class ExponentialRetriesAreLinear(RetryBudget):
     """No retry doubles the interval."""
-
-    __slots__ = ()
 
     def _interval(self) -> int:
         return self._timeout_ns
@@ -137,8 +115,6 @@ class ExponentialRetriesAreLinear(RetryBudget):
 class ForEverIsCounted(RetryBudget):
     """25 exponential retries are 25 and not for ever."""
 
-    __slots__ = ()
-
     def draw(self, psn: int) -> bool:
         return super().draw(psn) and self.spent(psn) <= self._linear + self._exponential
 
@@ -146,8 +122,6 @@ class ForEverIsCounted(RetryBudget):
 @mutant("MRC-RETRY-03", "MRC-RETRY-09")
 class OneRetryTooMany(RetryBudget):
     """The budget is gone one retry too late."""
-
-    __slots__ = ()
 
     def draw(self, psn: int) -> bool:
         return super().draw(psn) or self.spent(psn) <= (self._linear + self._exponential + 1)

@@ -13,8 +13,6 @@ _NO_SAMPLE = -1
 class OnlyRetransmissionsMeasure(Acknowledgements):
     """Packets that were sent once give no sample."""
 
-    __slots__ = ()
-
     def sample_rtt(self, sack: Sack, now: int) -> int:
         return super().sample_rtt(sack, now) if sack.rtx else _NO_SAMPLE
 
@@ -22,8 +20,6 @@ class OnlyRetransmissionsMeasure(Acknowledgements):
 @mutant("MRC-RTT-01")
 class TheLatestPsnMeasures(Acknowledgements):
     """The round trip is that of the packet of cack_psn, not of the one of ack_psn."""
-
-    __slots__ = ()
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         trigger, sack.trigger = sack.trigger, max(sack.cack, sack.trigger)
@@ -36,8 +32,6 @@ class TheLatestPsnMeasures(Acknowledgements):
 class RetransmissionsNeverMeasure(Acknowledgements):
     """The SACK of a packet that was sent again gives no sample, with rtx or without."""
 
-    __slots__ = ()
-
     def sample_rtt(self, sack: Sack, now: int) -> int:
         return _NO_SAMPLE if sack.rtx else super().sample_rtt(sack, now)
 
@@ -45,8 +39,6 @@ class RetransmissionsNeverMeasure(Acknowledgements):
 @mutant("MRC-RTT-02")
 class RetransmissionsMeasureWithoutRtx(Acknowledgements):
     """The SACK of a packet that was sent again gives a sample without rtx too."""
-
-    __slots__ = ()
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         sack.rtx = sack.rtx or self._sent.times_sent[sack.trigger & self._sent.mask] == 2
@@ -56,8 +48,6 @@ class RetransmissionsMeasureWithoutRtx(Acknowledgements):
 @mutant("MRC-RTT-03")
 class EveryRetransmissionMeasures(Acknowledgements):
     """The SACK of a packet gives a sample of its last transmission, however often it was sent, if it has rtx."""
-
-    __slots__ = ()
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         times, slot = self._sent.times_sent, sack.trigger & self._sent.mask
@@ -71,8 +61,6 @@ class EveryRetransmissionMeasures(Acknowledgements):
 class TheTimestampIsBelieved(Acknowledgements):
     """What a reflected timestamp is ahead of the one sent comes off the round trip, agreed on or not."""
 
-    __slots__ = ()
-
     def sample_rtt(self, sack: Sack, now: int) -> int:
         agreed, self._service_time = self._service_time, True
         sample = super().sample_rtt(sack, now)
@@ -83,8 +71,6 @@ class TheTimestampIsBelieved(Acknowledgements):
 @mutant("MRC-RTT-04")
 class WithoutATimestampNothingMeasures(Acknowledgements):
     """A SACK whose reflected timestamp is 0 gives no sample."""
-
-    __slots__ = ()
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         return super().sample_rtt(sack, now) if sack.tx_timestamp else _NO_SAMPLE

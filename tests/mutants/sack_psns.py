@@ -14,8 +14,6 @@ from mutants.sacks import _Rewritten
 class _Shifted(_Rewritten):
     """cack_psn is `ahead` PSNs too high, and all that counts from it as much too low."""
 
-    __slots__ = ()
-
     def ahead(self) -> int:
         raise NotImplementedError
 
@@ -32,8 +30,6 @@ class _Shifted(_Rewritten):
 class CackPsnIsEpsn(_Shifted):
     """cack_psn is the PSN that is expected next, and not the one before it."""
 
-    __slots__ = ()
-
     def ahead(self) -> int:
         return 1
 
@@ -41,8 +37,6 @@ class CackPsnIsEpsn(_Shifted):
 @mutant("MRC-SACK-06")
 class CackPsnIsTheHighest(_Shifted):
     """cack_psn is the highest PSN received, whatever is missing below it."""
-
-    __slots__ = ()
 
     def ahead(self) -> int:
         return self._received.highest - self._received.cack_psn
@@ -52,8 +46,6 @@ class CackPsnIsTheHighest(_Shifted):
 class OffsetsBelowZeroAreZero(_Rewritten):
     """ack_psn_offset has no sign: of a packet below cack_psn it is 0."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         below = (fields["ack_psn_offset"] < 0) & (fields["seth_word"] & SETH_PR == 0)
         fields["ack_psn_offset"][below] = 0
@@ -62,8 +54,6 @@ class OffsetsBelowZeroAreZero(_Rewritten):
 @mutant("MRC-SACK-02")
 class ProbeIdsAreOffsets(_Rewritten):
     """A probe_id counts from cack_psn, as ack_psn_offset in its place does."""
-
-    __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
         probes = fields["seth_word"] & SETH_PR != 0

@@ -26,8 +26,6 @@ _BITMAP = 64
 class _Rewritten(SackMaker):
     """SACKs that are changed after they are made; `rewrite` gets the fields of those of one turn."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         start = batch.count
         sent = super().transmit(batch, limit, now)
@@ -43,8 +41,6 @@ class _Rewritten(SackMaker):
 class BitmapBaseOffByOne(ReceivedPsns):
     """The bitmap begins one PSN above the one that sack_offset names."""
 
-    __slots__ = ()
-
     def bitmap(self, base: int) -> int:
         return super().bitmap(base + 1)
 
@@ -53,8 +49,6 @@ class BitmapBaseOffByOne(ReceivedPsns):
 class BitmapMostSignificantFirst(ReceivedPsns):
     """The most significant bit of the bitmap is the first PSN."""
 
-    __slots__ = ()
-
     def bitmap(self, base: int) -> int:
         return int(f"{super().bitmap(base):064b}"[::-1], 2)
 
@@ -62,8 +56,6 @@ class BitmapMostSignificantFirst(ReceivedPsns):
 @mutant("MRC-SACK-04")
 class SackEchoesAnotherEv(SackMaker):
     """A SACK echoes the EV of the last packet that triggered one, not that of its own trigger."""
-
-    __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         waiting = taken(self.pending)
@@ -77,8 +69,6 @@ class SackEchoesAnotherEv(SackMaker):
 class AckPsnOffsetFromEpsn(_Rewritten):
     """ack_psn_offset counts from epsn, one PSN above cack_psn."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["ack_psn_offset"] -= (fields["seth_word"] & 2 == 0).astype(np.int16)
 
@@ -86,8 +76,6 @@ class AckPsnOffsetFromEpsn(_Rewritten):
 @mutant("MRC-SACK-20")
 class AckPsnOffsetTruncated(SackMaker):
     """ack_psn_offset of a packet too old for 16 bits is what is left of it in 16 bits."""
-
-    __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         offsets = []
@@ -108,8 +96,6 @@ class AckPsnOffsetTruncated(SackMaker):
 class CackPsnStopsAtTheTop(_Rewritten):
     """cack_psn does not go past 0xffffff: PSNs do not wrap."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         if self._received.cack_psn >= 1 << 24:
             fields["cack_word"] = 0xFFFFFF
@@ -119,8 +105,6 @@ class CackPsnStopsAtTheTop(_Rewritten):
 class DcidsTurnedRound(_Rewritten):
     """spdcid is the receiver's and dpdcid the sender's."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["spdcid"], fields["dpdcid"] = fields["dpdcid"].copy(), fields["spdcid"].copy()
 
@@ -129,8 +113,6 @@ class DcidsTurnedRound(_Rewritten):
 class SackWithoutRtx(_Rewritten):
     """A SACK never has the rtx bit."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["psn_word"] &= np.uint32(~RTX & 0xFFFFFFFF)
 
@@ -138,8 +120,6 @@ class SackWithoutRtx(_Rewritten):
 @mutant("MRC-WIRE-30")
 class SackPsnIsTheTriggers(_Rewritten):
     """The PSN in the BTH of a SACK is that of the packet that triggered it."""
-
-    __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
         for row in fields:
@@ -152,8 +132,6 @@ class SackPsnIsTheTriggers(_Rewritten):
 class MarksAreForgotten(_Rewritten):
     """m is 0 whether the trigger came CE or not."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["seth_word"] &= np.uint16(~(3 << SETH_M_SHIFT) & 0xFFFF)
 
@@ -161,8 +139,6 @@ class MarksAreForgotten(_Rewritten):
 @mutant("MRC-SACK-01", "MRC-SACK-10")
 class MarksOneBitTooHigh(_Rewritten):
     """m lies one bit higher in the SETH than it should."""
-
-    __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
         marks = fields["seth_word"] >> SETH_M_SHIFT & 3
@@ -173,8 +149,6 @@ class MarksOneBitTooHigh(_Rewritten):
 class MprToldWithoutAgreement(_Rewritten):
     """mpr reports the window although dynamic MPR was not agreed."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["mpr"] = self._window.units
 
@@ -182,8 +156,6 @@ class MprToldWithoutAgreement(_Rewritten):
 @mutant("MRC-SACK-12")
 class TimestampsAreNotReflected(_Rewritten):
     """The timestamp in a SACK is always 0."""
-
-    __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
         fields["tx_timestamp"] = 0
@@ -193,8 +165,6 @@ class TimestampsAreNotReflected(_Rewritten):
 class OooCountCountsHolesToo(_Rewritten):
     """ooo_count is the distance from cack_psn to the highest PSN received."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["ooo_count"] = self._received.highest - self._received.cack_psn
 
@@ -203,8 +173,6 @@ class OooCountCountsHolesToo(_Rewritten):
 class RcvdBytesRoundedDown(_Rewritten):
     """rcvd_bytes is rounded down to units of 256 instead of up."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         fields["rcvd_word"] = self._penalty_word() | self.received_bytes // 256 & 0xFFFFFF
 
@@ -212,8 +180,6 @@ class RcvdBytesRoundedDown(_Rewritten):
 @mutant("MRC-SACK-14")
 class RcvdBytesWithoutHeaders(SackMaker):
     """rcvd_bytes counts UDP lengths without the 40 bytes of an IPv6 header."""
-
-    __slots__ = ()
 
     def count(self, size: int, forced: bool) -> bool:
         self.received_bytes -= 40 if size else 0
@@ -224,8 +190,6 @@ class RcvdBytesWithoutHeaders(SackMaker):
 class OnlyBytesTriggerSacks(SackMaker):
     """AckReq, CE and rtx trigger no SACK; bytes alone do."""
 
-    __slots__ = ()
-
     def count(self, size: int, forced: bool) -> bool:
         return super().count(size, False)
 
@@ -233,8 +197,6 @@ class OnlyBytesTriggerSacks(SackMaker):
 @mutant("MRC-SACK-15", "MRC-SACK-16")
 class SmallPacketsCountAsTheyAre(SackMaker):
     """A packet below 1024 bytes counts as what it has towards the threshold."""
-
-    __slots__ = ()
 
     def count(self, size: int, forced: bool) -> bool:
         self._bytes_since += size
@@ -248,8 +210,6 @@ class SmallPacketsCountAsTheyAre(SackMaker):
 class AckreqDoesNotRestartTheCount(SackMaker):
     """A SACK that AckReq, CE or rtx triggered leaves the bytes counted before it."""
 
-    __slots__ = ()
-
     def count(self, size: int, forced: bool) -> bool:
         counted = self._bytes_since + max(size, 1024)
         triggered = super().count(size, forced)
@@ -262,8 +222,6 @@ class AckreqDoesNotRestartTheCount(SackMaker):
 class BitmapAlwaysFromEpsn(SackMaker):
     """The bitmap starts at cack_psn + 1 however far away the highest PSN received is."""
 
-    __slots__ = ()
-
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         for answer in taken(self.pending):
             answer.highest = min(answer.highest, self._received.cack_psn + _BITMAP)
@@ -274,8 +232,6 @@ class BitmapAlwaysFromEpsn(SackMaker):
 @mutant("MRC-SACK-22")
 class TheTriggerEndsTheBitmap(SackMaker):
     """The bitmap ends with the packet that triggered the SACK instead of the highest received."""
-
-    __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         for answer in taken(self.pending):
@@ -288,8 +244,6 @@ class TheTriggerEndsTheBitmap(SackMaker):
 class ProbesDoNotSeeOldHoles(_Rewritten):
     """The bitmap of a SACK for a probe ends with the highest PSN received, like that of any other."""
 
-    __slots__ = ()
-
     def rewrite(self, fields: Fields) -> None:
         base = max(self._received.highest - (_BITMAP - 1), self._received.epsn)
         for row in fields:
@@ -301,8 +255,6 @@ class ProbesDoNotSeeOldHoles(_Rewritten):
 @mutant("MRC-SACK-25")
 class SacksOnOnePlane(ControlEvs):
     """All control packets leave by the first EV of the profile."""
-
-    __slots__ = ()
 
     def take_one(self, now: int) -> int:
         return 0
@@ -326,8 +278,6 @@ def service_time_in_one_unit(endpoint: Endpoint, qp: QueuePair) -> None:
 class TimeHeldWithoutATimestamp(Reflector):
     """The time held is reflected where the request had no timestamp."""
 
-    __slots__ = ()
-
     def _common(self, answer: Answer, packet: ReceivedPacket) -> None:
         super()._common(answer, packet)
         answer.unit_ns = self._unit_0_ns
@@ -336,8 +286,6 @@ class TimeHeldWithoutATimestamp(Reflector):
 @mutant("MRC-SACK-11")
 class PenaltyBeforeRestore(_Rewritten):
     """The penalty is in the upper seven bits of its byte and restore_cwnd below it."""
-
-    __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
         restore, penalty = self._penalty_word() >> 31, self._penalty_word() >> 24 & 0x7F
@@ -348,8 +296,6 @@ class PenaltyBeforeRestore(_Rewritten):
 class EveryPacketCounts1024Bytes(SackMaker):
     """Towards the threshold every packet counts 1024 bytes, however long it is."""
 
-    __slots__ = ()
-
     def count(self, size: int, forced: bool) -> bool:
         return super().count(1024, forced)
 
@@ -357,8 +303,6 @@ class EveryPacketCounts1024Bytes(SackMaker):
 @mutant("MRC-SACK-21", "MRC-RESP-03")
 class IdleQpsAnswerNoProbe(SackMaker):
     """A probe is answered only once a request has come."""
-
-    __slots__ = ()
 
     def on_probe(self, probe: Answer) -> None:
         if self.received_bytes:
@@ -368,8 +312,6 @@ class IdleQpsAnswerNoProbe(SackMaker):
 @mutant("MRC-SACK-21")
 class NothingAboveIsToldFromCackPsn(_Rewritten):
     """With nothing above cack_psn the bitmap starts at cack_psn itself."""
-
-    __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
         if not self._received.held:

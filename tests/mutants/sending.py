@@ -27,8 +27,6 @@ from mutants.mutant import mutant
 class CwndIsIgnored(SendRoom):
     """Packets leave whatever cwnd is, as long as the peer's window lets them."""
 
-    __slots__ = ()
-
     def of_window(self) -> int:
         return 1 << 40
 
@@ -36,8 +34,6 @@ class CwndIsIgnored(SendRoom):
 @mutant("MRC-SEND-02")
 class OnePsnBeyondTheWindow(SendRoom):
     """The window reaches one PSN too far."""
-
-    __slots__ = ()
 
     def _last_sendable(self) -> int:
         return super()._last_sendable() + 1
@@ -47,8 +43,6 @@ class OnePsnBeyondTheWindow(SendRoom):
 class TheWindowFollowsTheHighestArrived(SendRoom):
     """The window counts from the highest PSN acknowledged, holes or not."""
 
-    __slots__ = ()
-
     def _last_sendable(self) -> int:
         return super()._last_sendable() + max(0, self._nacks._loss.latest_acked - 1)
 
@@ -56,8 +50,6 @@ class TheWindowFollowsTheHighestArrived(SendRoom):
 @mutant("MRC-SEND-03")
 class DeniedEvsAreUsed(PathSet):
     """What a controller denies is used all the same."""
-
-    __slots__ = ()
 
     def deny(self, ev: int) -> None:
         return
@@ -73,8 +65,6 @@ def the_latest_write_goes_first(endpoint: Endpoint, qp: QueuePair) -> None:
 
 class _LatestFirst(Requestor):
     """The write posted last takes the place of the first that waits; each of those has the place behind its own."""
-
-    __slots__ = ()
 
     def post(self, request: WriteRequest) -> None:
         super().post(request)
@@ -93,8 +83,6 @@ class _LatestFirst(Requestor):
 class _MsnsAsPosted(RequestHeaders):
     """A write has the MSN of its turn to be posted, whatever its place is now."""
 
-    __slots__ = ()
-
     def write(self, batch: TransmitBatch, row: int, place: int, msn: int, position: int, psn: int, now: int) -> None:
         posted = sorted(self._queue.wr_ids[self._queue.place(each)] for each in self._queue.unfinished())
         msn = self._queue.oldest + posted.index(self._queue.wr_ids[place])
@@ -104,8 +92,6 @@ class _MsnsAsPosted(RequestHeaders):
 @mutant("MRC-SEND-05")
 class TheFirstPsnCompletes(Feedback):
     """A write completes once cack_psn covers its first PSN."""
-
-    __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
         queue = self._queue
@@ -120,8 +106,6 @@ class TheFirstPsnCompletes(Feedback):
 class NewDataFirst(DataSender):
     """A retransmission waits until there is no new data to send."""
 
-    __slots__ = ()
-
     def _next(self, batch: TransmitBatch, last_psn: int, now: int) -> int:
         return (
             self._new(batch, last_psn, now) if self.new_data_may_go(last_psn) else super()._next(batch, last_psn, now)
@@ -131,8 +115,6 @@ class NewDataFirst(DataSender):
 @mutant("MRC-SEND-06")
 class TheNewestLossGoesFirst(DataSender):
     """Retransmissions leave newest first."""
-
-    __slots__ = ()
 
     def _again(self, batch: TransmitBatch, now: int) -> int:
         lost = self.resend.keys()
@@ -146,8 +128,6 @@ class TheNewestLossGoesFirst(DataSender):
 
 class _WithoutAckReq(Requestor):
     """No AckReq where `forgets` says so."""
-
-    __slots__ = ()
 
     def forgets(self) -> bool:
         raise NotImplementedError
@@ -163,8 +143,6 @@ class _WithoutAckReq(Requestor):
 class NoAckReqAtTheEnd(_WithoutAckReq):
     """AckReq is not set on the last packet of all."""
 
-    __slots__ = ()
-
     def forgets(self) -> bool:
         return not self.queue.has_unsent()
 
@@ -172,8 +150,6 @@ class NoAckReqAtTheEnd(_WithoutAckReq):
 @mutant("MRC-SEND-07")
 class NoAckReqAtTheWindow(_WithoutAckReq):
     """AckReq is not set on the packet that exhausts the peer's window."""
-
-    __slots__ = ()
 
     def forgets(self) -> bool:
         return self.queue.has_unsent() and self.sent.next_psn > self._room._last_sendable()
@@ -183,8 +159,6 @@ class NoAckReqAtTheWindow(_WithoutAckReq):
 class NoAckReqAtCwnd(_WithoutAckReq):
     """AckReq is not set on the packet that exhausts cwnd."""
 
-    __slots__ = ()
-
     def forgets(self) -> bool:
         return self.queue.has_unsent() and not self._controller.may_send
 
@@ -192,8 +166,6 @@ class NoAckReqAtCwnd(_WithoutAckReq):
 @mutant("MRC-SEND-08")
 class OldAcksPullTheWindowBack(Feedback):
     """The window follows the PSN of the last ACK, older or not."""
-
-    __slots__ = ()
 
     def on_ack(self, cack_psn: int, now: int) -> None:
         super().on_ack(cack_psn, now)
@@ -204,8 +176,6 @@ class OldAcksPullTheWindowBack(Feedback):
 class AcksBeyondWhatWasSentCoverAll(Feedback):
     """An ACK for a PSN that was never sent acknowledges all that was."""
 
-    __slots__ = ()
-
     def on_ack(self, cack_psn: int, now: int) -> None:
         beyond = unwrap(cack_psn, self._sent.una - 1) >= self._sent.next_psn
         super().on_ack(self._sent.next_psn - 1 & 0xFFFFFF if beyond else cack_psn, now)
@@ -214,8 +184,6 @@ class AcksBeyondWhatWasSentCoverAll(Feedback):
 @mutant("MRC-SEND-05")
 class WhatASackReportsCompletes(Feedback):
     """A write completes once all its packets have arrived, whatever is missing of those posted before."""
-
-    __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
         queue, state, mask = self._queue, self._sent.state, self._sent.mask

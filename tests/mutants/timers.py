@@ -21,8 +21,6 @@ _ALL = -2
 class PathTimersLoseNothing(LossDetector):
     """No path timer runs: what nothing later is acknowledged of waits for the local ACK timeout."""
 
-    __slots__ = ()
-
     def next_deadline(self) -> int:
         return FOREVER
 
@@ -33,8 +31,6 @@ class PathTimersLoseNothing(LossDetector):
 @mutant("MRC-LOSS-04")
 class OneTimerForAll(LossDetector):
     """When the path timer of one packet runs out all that are out are lost."""
-
-    __slots__ = ()
 
     def next_timed_out(self, now: int) -> int:
         sent = self._sent
@@ -63,8 +59,6 @@ def path_timers_of_a_millisecond_at_first(endpoint: Endpoint, qp: QueuePair) -> 
 class PathTimersAreAlwaysAMillisecond(LossDetector):
     """The path timer is 1 ms however long round trips take."""
 
-    __slots__ = ()
-
     def path_timer(self) -> int:
         return self._least_timer if self._rtt.srtt else super().path_timer()
 
@@ -72,8 +66,6 @@ class PathTimersAreAlwaysAMillisecond(LossDetector):
 @mutant("MRC-LOSS-08")
 class PathTimersDoNotDouble(LossDetector):
     """The path timer is the same for a packet that was sent often."""
-
-    __slots__ = ()
 
     def _times_sent(self, psn: int) -> int:
         return min(super()._times_sent(psn), 1)
@@ -83,8 +75,6 @@ class PathTimersDoNotDouble(LossDetector):
 class PathTimersDoubleTwice(LossDetector):
     """The path timer of a packet sent again is four times as long, and not twice."""
 
-    __slots__ = ()
-
     def _times_sent(self, psn: int) -> int:
         return 2 * super()._times_sent(psn) - 1
 
@@ -92,8 +82,6 @@ class PathTimersDoubleTwice(LossDetector):
 @mutant("MRC-LOSS-08")
 class PathTimersDoubleForEver(LossDetector):
     """The path timer doubles beyond the local ACK timeout."""
-
-    __slots__ = ()
 
     def _timer_of(self, number: int) -> int:
         most, self._local_ack_timeout = self._local_ack_timeout, 1 << 60
@@ -106,8 +94,6 @@ class PathTimersDoubleForEver(LossDetector):
 class TheGuardStays(LossDetector):
     """The reorder guard is what it was whatever proves spurious."""
 
-    __slots__ = ()
-
     def on_spurious(self, now: int, took_ns: int) -> None:
         return
 
@@ -115,8 +101,6 @@ class TheGuardStays(LossDetector):
 @mutant("MRC-LOSS-06")
 class TheGuardGrowsOnce(LossDetector):
     """The reorder guard grows with the first spurious retransmission and not with those after it."""
-
-    __slots__ = ()
 
     def on_spurious(self, now: int, took_ns: int) -> None:
         if self._guard_scale == 1:
@@ -128,8 +112,6 @@ class TheGuardGrowsOnce(LossDetector):
 class EveryLossMakesTheGuardGrow(LossDetector):
     """The reorder guard grows with each hole, whether it was a loss or not."""
 
-    __slots__ = ()
-
     def next_hole(self) -> int:
         lost = super().next_hole()
         if lost >= 0:
@@ -140,8 +122,6 @@ class EveryLossMakesTheGuardGrow(LossDetector):
 @mutant("MRC-LOSS-12")
 class RetransmissionsNeedNoRoom(SendRoom):
     """What was lost is sent again whatever cwnd is."""
-
-    __slots__ = ()
 
     def of_window(self) -> int:
         lost = sum(map(self._sent.waits_to_leave, self._sender.resend.keys()))

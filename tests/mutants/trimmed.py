@@ -21,8 +21,6 @@ _PLAIN_WRITE = 40 + 8 + 12 + 4 + 16 + 4  # up to BTH, METH, RETH and ICRC
 class OldLengthsAreWrong(PacketChecks):
     """A trimmed packet whose UDP length is still that of the whole packet is not known as trimmed."""
 
-    __slots__ = ()
-
     def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
         there = batch.lengths[row] - _IPV6
         return super()._is_whole(batch, row, least, said) or int(batch.fields(COMMON)["udp_len"][row]) != there
@@ -32,8 +30,6 @@ class OldLengthsAreWrong(PacketChecks):
 class TrimmedToTwentyBytesOrNotAtAll(PacketChecks):
     """Only a packet of exactly BTH and 8 bytes is a trimmed one."""
 
-    __slots__ = ()
-
     def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
         return super()._is_whole(batch, row, least, said) or batch.lengths[row] != _KEPT_END
 
@@ -42,16 +38,12 @@ class TrimmedToTwentyBytesOrNotAtAll(PacketChecks):
 class TheCodepointAloneTrims(PacketChecks):
     """A packet with a TRIMMED codepoint is a trimmed one however long it is."""
 
-    __slots__ = ()
-
     def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
         return False
 
 
 class _KnowsFewer(PacketChecks):
     """Drops some trimmed packets as broken: all but those that are `known`."""
-
-    __slots__ = ()
 
     def known(self) -> bool:
         raise NotImplementedError
@@ -67,8 +59,6 @@ class _KnowsFewer(PacketChecks):
 class OnlyWhatIsTooShortIsTrimmed(_KnowsFewer):
     """A packet that is long enough for headers and ICRC is never a trimmed one, whatever its lengths say."""
 
-    __slots__ = ()
-
     def known(self) -> bool:
         return self.packet.length < _PLAIN_WRITE
 
@@ -77,8 +67,6 @@ class OnlyWhatIsTooShortIsTrimmed(_KnowsFewer):
 class TrimsOfALargerSizeAreUnknown(_KnowsFewer):
     """What is left of a trimmed packet has 256 bytes at most."""
 
-    __slots__ = ()
-
     def known(self) -> bool:
         return self.packet.length <= 256 - _IPV6
 
@@ -86,8 +74,6 @@ class TrimsOfALargerSizeAreUnknown(_KnowsFewer):
 @mutant("MRC-TRIM-05")
 class ShortByTheIpLengthOnly(_KnowsFewer):
     """The UDP length of what is long enough is not held against what came."""
-
-    __slots__ = ()
 
     def known(self) -> bool:
         there = self.packet.length
@@ -98,8 +84,6 @@ class ShortByTheIpLengthOnly(_KnowsFewer):
 class AWrongIcrcIsDamageUnderAnyCodepoint(_KnowsFewer):
     """A packet with consistent lengths and a wrong ICRC is dropped, whatever its codepoint is."""
 
-    __slots__ = ()
-
     def known(self) -> bool:
         there = self.packet.length
         return there < _PLAIN_WRITE or max(self.packet.plen, self.packet.udp_length) + _IPV6 > there
@@ -108,8 +92,6 @@ class AWrongIcrcIsDamageUnderAnyCodepoint(_KnowsFewer):
 @mutant("MRC-TRIM-07")
 class TrimmedPacketsArrive(_EachRequest):
     """The PSN of a trimmed packet counts as arrived."""
-
-    __slots__ = ()
 
     def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
         super().on_trimmed(batch, packet, lasthop, now)
@@ -122,8 +104,6 @@ class TrimmedPacketsArrive(_EachRequest):
 class RcvdBytesCountsTrimmed(Responder):
     """rcvd_bytes counts what is left of trimmed packets too."""
 
-    __slots__ = ()
-
     def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
         super().on_trimmed(batch, packet, lasthop, now)
         self.sacks.received_bytes += batch.lengths[packet.row]
@@ -132,8 +112,6 @@ class RcvdBytesCountsTrimmed(Responder):
 @mutant("MRC-TRIM-06")
 class ACodepointOfSwitchesIsEnoughToDrop(PacketChecks):
     """A whole packet with a TRIMMED codepoint is dropped: no host sends these."""
-
-    __slots__ = ()
 
     def look(self, batch: ReceivedBatch, row: int) -> int:
         found = super().look(batch, row)
@@ -146,8 +124,6 @@ class ACodepointOfSwitchesIsEnoughToDrop(PacketChecks):
 @mutant("MRC-NACK-03")
 class NacksOfTrimmedPacketsNameNoEv(Responder):
     """The NACK of a trimmed packet has entropy 0, since nothing in such a packet is to be trusted."""
-
-    __slots__ = ()
 
     def on_trimmed(self, batch: ReceivedBatch, packet: ReceivedPacket, lasthop: bool, now: int) -> None:
         super().on_trimmed(batch, packet, lasthop, now)

@@ -18,8 +18,6 @@ from mutants.mutant import mutant
 class TheEdgeNeverRetreats(Feedback):
     """A smaller mpr leaves the edge where it was."""
 
-    __slots__ = ()
-
     def _follow_mpr(self, sack: Sack) -> None:
         self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + (sack.mpr or self._mpr) * MPR_UNIT)
 
@@ -28,8 +26,6 @@ class TheEdgeNeverRetreats(Feedback):
 class TheLastSackToComeTellsTheEdge(Feedback):
     """A SACK that was overtaken moves the edge like any other."""
 
-    __slots__ = ()
-
     def _follow_mpr(self, sack: Sack) -> None:
         self._sent.right_edge = sack.cack + 1 + (sack.mpr or self._mpr) * MPR_UNIT
 
@@ -37,8 +33,6 @@ class TheLastSackToComeTellsTheEdge(Feedback):
 @mutant("MRC-MPR-02")
 class EdgesAreTakenBack(ReceiveWindow):
     """A smaller grant holds at once, whatever was advertised."""
-
-    __slots__ = ()
 
     def resize(self, units: int) -> None:
         self.units = units
@@ -54,8 +48,6 @@ class EdgesAreTakenBack(ReceiveWindow):
 class ZeroIsClosed(Feedback):
     """An mpr of 0 is a window of no PSNs."""
 
-    __slots__ = ()
-
     def _follow_mpr(self, sack: Sack) -> None:
         self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + sack.mpr * MPR_UNIT)
 
@@ -63,8 +55,6 @@ class ZeroIsClosed(Feedback):
 @mutant("MRC-MPR-04")
 class GrantsAreNotFollowed(Feedback):
     """The window is what was agreed on beforehand, whatever SACKs say."""
-
-    __slots__ = ()
 
     def _follow_mpr(self, sack: Sack) -> None:
         sack.mpr = 0
@@ -74,8 +64,6 @@ class GrantsAreNotFollowed(Feedback):
 @mutant("MRC-MPR-04")
 class NewGrantsAreNotTold(ReceiveWindow):
     """The mpr of SACKs stays what it was when the QP came up."""
-
-    __slots__ = ()
 
     def resize(self, units: int) -> None:
         return

@@ -44,11 +44,6 @@ class CongestionController(Subclassed):
     datapath calls these and waits for no interpreter.
     """
 
-    inflight: int
-    away: Away
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
         self.inflight = 0
         # Whether Python may be away: what would have to wait for it is done later.

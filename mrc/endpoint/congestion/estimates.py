@@ -25,13 +25,6 @@ class RttEstimator:
     variation vanish.
     """
 
-    srtt: int
-    rttvar: int
-    minimum: int
-    _next_step_at: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
         self.srtt = 0
         self.rttvar = 0
@@ -88,25 +81,15 @@ class WindowedMinimum:
     with the first one.
     """
 
-    _part_length: int
-    _initial: int
-    _begin: int
-    _end: int
-    _has_initial: bool
-    _parts: i64s
-    _values: i64s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, window: int | None, initial: int | None = None) -> None:
         # 0: there is one part.
-        self._part_length = 0 if window is None else max(window // _PARTS, 1)
+        self._part_length: int = 0 if window is None else max(window // _PARTS, 1)
         self._has_initial = initial is not None
-        self._initial = initial or 0
+        self._initial: int = initial or 0
         # Rings of parts of time and the least value in each, from _begin to _end, oldest first. A value that a later
         # one undercuts is left out, so the values rise and the first is the minimum.
-        self._parts = memoryview(bytearray(_ROOM * _BYTES)).cast("q")
-        self._values = memoryview(bytearray(_ROOM * _BYTES)).cast("q")
+        self._parts: i64s = memoryview(bytearray(_ROOM * _BYTES)).cast("q")
+        self._values: i64s = memoryview(bytearray(_ROOM * _BYTES)).cast("q")
         self._begin = self._end = 0
 
     def update(self, now: int, value: int) -> int:
@@ -132,10 +115,6 @@ class DelayAverage(Subclassed):
     One is a subclass, in Python or compiled, that has `on_delay`, `on_trimmed` and `without_sample`.
     """
 
-    value: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
         self.value = 0
 
@@ -158,10 +137,6 @@ class EwmaDelay(DelayAverage):
     `weight` is what a sample counts, above 0 and at most 1. An eighth forgets within eight acknowledgements. Raises
     CallerError.
     """
-
-    _weight: float
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, weight: float = DEFAULT_WEIGHT) -> None:
         super().__init__()
@@ -195,18 +170,6 @@ class DeliveryRate:
     packet size a second, 0 until the first interval is over. Of that one alone it is a first guess, which the next one
     replaces.
     """
-
-    bps: int
-    _interval: int
-    _ticks_per_second: int
-    _since: int
-    _acked: int
-    _before: int
-    _acked_before: int
-    _paused: bool
-    _lowest: WindowedMinimum
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, interval: int, window: int, ticks_per_second: int) -> None:
         self._interval = interval
@@ -272,13 +235,6 @@ class WindowLimit:
     A turn is all answers of one `now`: between two turns the sender could fill the window, within one it could not.
     An interval, begun with `begin_interval`, is limited when each of its turns is and the network never ran empty.
     """
-
-    _full_before: int
-    _turn: int
-    turn_limited: bool
-    interval_limited: bool
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         # 0 or 1; _UNKNOWN before anything was taken off.

@@ -24,13 +24,9 @@ class FixedWindowConfig(ControllerConfig):
 class FixedWindow(CongestionController):
     """The configured window, from the first on; signals do not move it."""
 
-    _cwnd: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, sizes: PacketSizes, config: FixedWindowConfig | None = None) -> None:
         super().__init__()
-        self._cwnd = sizes.mtu * (config or FixedWindowConfig()).window_packets
+        self._cwnd: int = sizes.mtu * (config or FixedWindowConfig()).window_packets
 
     @property
     def cwnd(self) -> int:

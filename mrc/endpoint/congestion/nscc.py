@@ -46,23 +46,8 @@ class Nscc(CongestionController):
     """
 
     _config: NsccConfig
-    _sizes: PacketSizes
-    _average: DelayAverage
-    _ewma: EwmaDelay | None
-    _limit: WindowLimit
-    _least_rtt: WindowedMinimum
-    _delivery: DeliveryRate | None
-    parameters: readonly[NsccParameters | None]
-    _alpha: float
-    _fi: float
-    _fi_scale: float
-    _eta: float
     _gamma: float
     _max_md_jump: float
-    _target: int
-    _qa_threshold: int
-    _adjust_bytes: int
-    _adjust_period: int
     _quick_adapt_on: bool
     _qa_when_limited_only: bool
     _penalises_when_limited_only: bool
@@ -73,60 +58,36 @@ class Nscc(CongestionController):
     _trim_feeds_base_rtt: bool
     _qa_gate: int
     _fulfils_after: int
-    _mtu: int
-    _base_rtt: int
-    _derived_from: int
-    _zero_delay: int
-    _samples_to_derive_from: int
-    _line_rate: int
-    _configured_rate: int
-    _configured_base_rtt: int
-    _cwnd: int
-    _max_cwnd: int
-    _inc: int
-    _received: int
-    _last_adjust: int
-    _last_decrease: int
-    _fi_count: int
-    _saved_cwnd: int
-    _sending: bool
-    _adjusting: bool
-    _increasing: bool
-    _penalised: bool
-    _trigger_qa: bool
-    _achieved: int
-    _ignored: int
-    _to_ignore: int
-    _qa_end: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, sizes: PacketSizes, config: NsccConfig | None = None) -> None:
         super().__init__()
         self._config = config = config or NsccConfig()
         self._sizes = sizes
-        self._mtu = sizes.mtu
-        self._average = config.delay_average()
+        self._mtu: int = sizes.mtu
+        self._average: DelayAverage = config.delay_average()
         # The same where it is the usual one, which takes samples without further words.
-        self._ewma = self._average if type(self._average) is EwmaDelay else None
+        self._ewma: EwmaDelay | None = self._average if type(self._average) is EwmaDelay else None
         self._limit = WindowLimit()
         self._take_switches(config)
 
         self._least_rtt = WindowedMinimum(config.base_rtt_window, config.base_rtt)
-        self._configured_base_rtt = _bounded(config.base_rtt)
+        self._configured_base_rtt: int = _bounded(config.base_rtt)
         self._base_rtt = self._derived_from = _NONE
-        self.parameters = None
+        self.parameters: readonly[NsccParameters | None] = None
         self._target = self._qa_threshold = _NONE
         self._adjust_bytes = self._adjust_period = 0
         self._alpha = self._fi = self._fi_scale = self._eta = 0.0
         self._zero_delay = 0
-        self._samples_to_derive_from = config.base_rtt_samples
+        self._samples_to_derive_from: int = config.base_rtt_samples
         self._sending = False
         second = config.ticks_per_second
-        self._line_rate = self._configured_rate = config.line_rate_bps
-        self._delivery = DeliveryRate(second // 100, 10 * second, second) if config.measure_line_rate else None
-        self._cwnd = _bounded(config.initial_cwnd_for(sizes))
-        self._max_cwnd = _bounded(config.max_cwnd_for(sizes, None))
+        self._line_rate: int = config.line_rate_bps
+        self._configured_rate: int = config.line_rate_bps
+        self._delivery: DeliveryRate | None = (
+            DeliveryRate(second // 100, 10 * second, second) if config.measure_line_rate else None
+        )
+        self._cwnd: int = _bounded(config.initial_cwnd_for(sizes))
+        self._max_cwnd: int = _bounded(config.max_cwnd_for(sizes, None))
         if config.base_rtt is not None:
             self._move_base_rtt(config.base_rtt)
             self._samples_to_derive_from = 0

@@ -16,8 +16,6 @@ _NO_WINDOW = NO_WINDOW
 class Unlimited(CongestionController):
     """A window that never fills. It learns nothing and keeps count of the bytes in flight, as every controller."""
 
-    __slots__ = ()
-
     def __init__(self, sizes: PacketSizes) -> None:
         super().__init__()
 

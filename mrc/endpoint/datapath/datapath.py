@@ -48,26 +48,6 @@ class Datapath:
     `away` keeps until Python raises them.
     """
 
-    qps: QpTable
-    scheduler: Scheduler
-    intake: Intake
-    _operations: EndpointOperations
-    _operation_answers: OperationAnswers
-    operations_wait: Flag
-    away: Away
-    _timers: Heap
-    _fair_share: int
-    _first_done: int
-    _done_room: int
-    _done: pointer
-    _is_done: pointer
-    done: int
-    data_before_answers: int
-    now: public[int]
-    doorbells: public[Doorbells | None]
-
-    __slots__ = (*__annotations__, "__weakref__")
-
     def __init__(
         self, checks: PacketChecks, operations: EndpointOperations, counters: Counters, fair_share: int
     ) -> None:
@@ -77,18 +57,19 @@ class Datapath:
         self.away = Away()
         self.intake = Intake(checks, self.qps, operations, counters, self.away)
         self._operations = operations
-        self._operation_answers = operations.answers
-        self.operations_wait = operations.pending
+        self._operation_answers: OperationAnswers = operations.answers
+        self.operations_wait: Flag = operations.pending
         self._fair_share = fair_share
         self._timers = Heap()  # deadlines and QPNs
         self.data_before_answers = 0
-        self.now = 0
+        self.now: public[int] = 0
         # A ring of the slots of QPs that have work which has ended: `done` of them from `_first_done` on.
         self.done = self._first_done = 0
-        self._done, self._is_done = octets.words(0), octets.words(0)
+        self._done: pointer = octets.words(0)
+        self._is_done: pointer = octets.words(0)
         self._done_room = 0
         # Of a program that posts into rings, if this endpoint works for one.
-        self.doorbells = None
+        self.doorbells: public[Doorbells | None] = None
 
     def __dealloc__(self) -> None:
         octets.free_words(self._done)

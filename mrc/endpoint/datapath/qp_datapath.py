@@ -48,14 +48,9 @@ _ADDRESS, _LENGTH, _REMOTE_VA, _RKEY, _IMMEDIATE = ADDRESS, LENGTH, REMOTE_VA, R
 class PeerSources:
     """The peer's inner address (128 bit) by the local port its packets come in on."""
 
-    _addresses: u8s
-    _known: u8s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self._addresses = memoryview(bytearray(MAX_PORTS * _ADDRESS_BYTES))
-        self._known = memoryview(bytearray(MAX_PORTS))
+        self._addresses: u8s = memoryview(bytearray(MAX_PORTS * _ADDRESS_BYTES))
+        self._known: u8s = memoryview(bytearray(MAX_PORTS))
 
     def add(self, port: int, address: int) -> python[None]:
         """Raises CallerError for a port that cannot be."""
@@ -82,29 +77,15 @@ class Arrivals:
     `asked_at` is when the last request or probe arrived, ns; -1: never.
     """
 
-    _node: PeerNode | None
-    _counters: Counters
-    _away: Away
-    _feedback: Feedback | None
-    _responder: Responder | None
-    _is_over: bool
-    _may_receive: bool
-    _may_send: bool
-    _learns_at: int
-    asked_at: int
-    sources: PeerSources
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, counters: Counters, away: Away) -> None:
         self._counters = counters
         self._away = away
         self.sources = PeerSources()
         # When the peer node wants to hear of requests again.
         self.asked_at = self._learns_at = _NEVER
-        self._node = None
-        self._responder = None
-        self._feedback = None
+        self._node: PeerNode | None = None
+        self._responder: Responder | None = None
+        self._feedback: Feedback | None = None
         self._may_receive = self._may_send = self._is_over = False
 
     def enter(
@@ -197,41 +178,23 @@ class QpDatapath:
     on the plane of our port n is down.
     """
 
-    counters: Counters
-    arrivals: Arrivals
-    completions: CompletionRing
-    controller: public[CongestionController | None]
-    paths: public[PathSet | None]
-    responder: public[Responder | None]
-    requestor: public[Requestor | None]
-    receives: public[Receives | None]
-    peer_node: public[PeerNode | None]
-    may_send: public[bool]
-    answers_wait: public[bool]
-    is_over: public[bool]
-    slot: public[int]
-    timer_at: public[int]
-    doubted_ports: public[int]
-    qpn: int
-
-    __slots__ = (*__annotations__, "__weakref__")
-
     def __init__(self, qpn: int, counters: Counters, arrivals: Arrivals, completions: CompletionRing) -> None:
         self.qpn = qpn
         self.counters = counters
         self.arrivals = arrivals
         self.completions = completions
-        self.controller = None
-        self.paths = None
-        self.responder = None
-        self.requestor = None
-        self.peer_node = None
-        self.receives = None
-        self.may_send = self.is_over = False
-        self.slot = -1
-        self.timer_at = FOREVER
-        self.answers_wait = False
-        self.doubted_ports = 0
+        self.controller: public[CongestionController | None] = None
+        self.paths: public[PathSet | None] = None
+        self.responder: public[Responder | None] = None
+        self.requestor: public[Requestor | None] = None
+        self.peer_node: public[PeerNode | None] = None
+        self.receives: public[Receives | None] = None
+        self.may_send: public[bool] = False
+        self.is_over: public[bool] = False
+        self.slot: public[int] = -1
+        self.timer_at: public[int] = FOREVER
+        self.answers_wait: public[bool] = False
+        self.doubted_ports: public[int] = 0
 
     # ------------------------------------------------------------------ packets in
 

@@ -33,26 +33,15 @@ class QpTable:
     that. `holds` says that it is no longer in here. Nobody may ask for a slot that has been free since.
     """
 
-    at: objects[QpDatapath]
-    _removed: list[int]
-    _free: array[int]
-    _some_removed: bool
-    room: int
-    _under_way: int
-    _held: pointer
-    _by_qpn: Table
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.at = []
+        self.at: objects[QpDatapath] = []
         # An array: numbers of their own, freed one by one, would keep memory from the system.
-        self._free = array("q")
+        self._free: array[int] = array("q")
         self.room = 0
-        self._held = octets.words(0)
+        self._held: pointer = octets.words(0)
         self._by_qpn = Table(2)
         # The slots of QPs that are no longer in here and may still be in use.
-        self._removed = []
+        self._removed: list[int] = []
         self._some_removed = False
         self._under_way = 0
 
@@ -142,33 +131,23 @@ class Scheduler:
     that is neither ready nor waiting costs nothing until an event of its own wakes it.
     """
 
-    _qps: QpTable
-    _controllers: list[CongestionController | None]
-    _governed: list[int]
-    ready: int
-    _room: int
-    _position: int
-    _columns: i64s
     _ready: i64s
     _queued: i64s
     _governor: i64s
     _waiting: i64s
     _before: i64s
     _after: i64s
-    _first: pointer
-    _last: pointer
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, qps: QpTable) -> None:
         self._qps = qps
         self._room = self._position = self.ready = 0
-        self._columns = column(0)
+        self._columns: i64s = column(0)
         self._divide(0)
         # By number of a controller: the slots that have waited for it longest and least, or -1.
-        self._first, self._last = octets.words(0), octets.words(0)
-        self._controllers = []
-        self._governed = []  # how many QPs each of them has
+        self._first: pointer = octets.words(0)
+        self._last: pointer = octets.words(0)
+        self._controllers: list[CongestionController | None] = []
+        self._governed: list[int] = []  # how many QPs each of them has
 
     def __dealloc__(self) -> None:
         octets.free_words(self._first)

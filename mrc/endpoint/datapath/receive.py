@@ -88,23 +88,15 @@ class TransportTerms:
     TSETH, beyond any packet when unknown; `tseth_lengths` are bytes of a TSETH.
     """
 
-    is_own: const_u8s
-    plain_lengths: const_i64s
-    tseth_lengths: const_i64s
-    pkey_mask: int
-    trims: bool
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, opcodes: bytes, *, pkey_mask: int = 0xFFFF, trims: bool = False) -> None:
-        self.is_own = memoryview(opcodes)
+        self.is_own: const_u8s = memoryview(opcodes)
         self.pkey_mask = pkey_mask
         self.trims = trims
-        self.plain_lengths = _by_opcode(
+        self.plain_lengths: const_i64s = _by_opcode(
             EXTENSION_AT + length + ICRC_LENGTH if own else _UNKNOWN_LENGTH
             for own, length in zip(opcodes, EXTENSION_LENGTH, strict=True)
         )
-        self.tseth_lengths = _by_opcode(HEADER_LENGTHS["tseth"] if has else 0 for has in HAS_TSETH)
+        self.tseth_lengths: const_i64s = _by_opcode(HEADER_LENGTHS["tseth"] if has else 0 for has in HAS_TSETH)
 
 
 MRC_TERMS: Final = TransportTerms(IS_MRC, trims=True)
@@ -114,29 +106,19 @@ class PacketChecks:
     """Looks at packets one by one and counts each that is dropped by its first fault. `packet` is the one that was
     looked at last, unless it was too short."""
 
-    packet: ReceivedPacket
-    _counters: Counters
-    _is_ours: u8s
-    _is_trimmed: u8s
-    _is_own: const_u8s
-    _plain_lengths: const_i64s
-    _tseth_lengths: const_i64s
-    _dscp_trimmed: int
-    _pkey_mask: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, wire: WireProfile, counters: Counters, terms: TransportTerms = MRC_TERMS) -> None:
         self.packet = ReceivedPacket()
         self._counters = counters
-        self._is_own, self._pkey_mask = terms.is_own, terms.pkey_mask
-        self._plain_lengths, self._tseth_lengths = terms.plain_lengths, terms.tseth_lengths
+        self._is_own: const_u8s = terms.is_own
+        self._pkey_mask: int = terms.pkey_mask
+        self._plain_lengths: const_i64s = terms.plain_lengths
+        self._tseth_lengths: const_i64s = terms.tseth_lengths
         # By UDP destination port, and by DSCP.
-        self._is_ours = _by_port(tuple(wire.accepted_udp_ports))
-        self._is_trimmed = memoryview(bytearray(_DSCPS))
+        self._is_ours: u8s = _by_port(tuple(wire.accepted_udp_ports))
+        self._is_trimmed: u8s = memoryview(bytearray(_DSCPS))
         for dscp in wire.trimmed_dscps if terms.trims else ():
             self._is_trimmed[dscp] = 1
-        self._dscp_trimmed = wire.dscp_trimmed
+        self._dscp_trimmed: int = wire.dscp_trimmed
 
     def look(self, batch: ReceivedBatch, row: int) -> int:
         """SOUND for a whole packet of the transport with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut
@@ -210,35 +192,22 @@ class Intake:
     operations that are Python's wait `aside`.
     """
 
-    _checks: readonly[PacketChecks]
-    _qps: QpTable
-    _operations: EndpointOperations
-    _operation_intake: OperationIntake
-    _counters: Counters
-    _away: Away
-    aside: PutAside
-    touched: int
-    _batches: int
-    _room: int
-    slots: pointer
-    _touched_in: pointer
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters, away: Away
     ) -> None:
-        self._checks = checks
+        self._checks: readonly[PacketChecks] = checks
         self._qps = qps
         self._operations = operations
-        self._operation_intake = operations.intake
+        self._operation_intake: OperationIntake = operations.intake
         self._counters = counters
         self._away = away
         self.aside = PutAside(counters)
         self.touched = 0
         # By slot the batch in which it was touched last, by a number that counts them.
         self._batches = 0
-        self.slots, self._touched_in, self._room = octets.words(0), octets.words(0), 0
+        self.slots: pointer = octets.words(0)
+        self._touched_in: pointer = octets.words(0)
+        self._room = 0
 
     def __dealloc__(self) -> None:
         octets.free_words(self.slots)

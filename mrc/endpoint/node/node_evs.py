@@ -29,14 +29,6 @@ class NodeEvs:
     `service_time`: both ends take the time a packet was held off a reflected timestamp.
     """
 
-    reverse: ReverseEvs
-    frames: Frames
-    service_time: public[bool]
-    _ports_down: PortSet
-    _draws: Draws
-    _turn: int
-    _planes: int
-    _found: int
     _numbers: i64s
     _port: i64s
     _peer_down: i64s
@@ -46,13 +38,11 @@ class NodeEvs:
     _chosen: i64s
     _starts: i64s
 
-    __slots__ = (*__annotations__, "__weakref__")
-
     def __init__(self, reverse: ReverseEvs, ports_down: PortSet, draws: Draws) -> None:
         """`ports_down` are the endpoint's local ports that are down."""
         self.reverse = reverse
         self.frames = Frames()
-        self.service_time = False
+        self.service_time: public[bool] = False
         self._ports_down = ports_down
         self._draws = draws
         self._turn = 0

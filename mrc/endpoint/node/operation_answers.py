@@ -28,26 +28,15 @@ _NONE = -1
 class OperationAnswers:
     """The answers that wait to be sent, `waiting` of them, in a ring."""
 
-    _counters: Counters
-    _op_shift: int
-    _traffic_class: int
-    _unit_1_ns: int
-    _cells: pointer
-    _first: int
-    _room: int
-    waiting: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, wire: WireProfile, counters: Counters) -> None:
         self._counters = counters
-        self._op_shift = wire.eeth_op_shift
-        self._traffic_class = wire.dscp_control << 2
-        self._unit_1_ns = wire.tsr1_unit_ns
+        self._op_shift: int = wire.eeth_op_shift
+        self._traffic_class: int = wire.dscp_control << 2
+        self._unit_1_ns: int = wire.tsr1_unit_ns
         # Of each: the node's handle, the request id, the operation, the request's timestamp (-1: it has none), the unit
         # of that in ns, when the request came.
         self._room = _LEAST
-        self._cells = octets.words(_LEAST * _COLUMNS)
+        self._cells: pointer = octets.words(_LEAST * _COLUMNS)
         self.waiting = self._first = 0
 
     def __dealloc__(self) -> None:

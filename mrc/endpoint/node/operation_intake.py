@@ -46,13 +46,6 @@ class OperationIntake:
     """Looks at packets of `peers` only, and of each peer's at no more of a kind than `rates` allow. What is wrong is
     dropped and counted."""
 
-    _peers: PeerTable
-    _rates: OperationRates
-    _answers: OperationAnswers
-    _counters: Counters
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, peers: PeerTable, rates: OperationRates, answers: OperationAnswers, counters: Counters) -> None:
         self._peers = peers
         self._rates = rates

@@ -35,23 +35,15 @@ class OperationRates:
     """What has come from each address, by the low half of it: each has a slot from the first `join` to the last
     `leave`. A kind of packets is the operation of a request, RESPONSE or OTHER."""
 
-    _counters: Counters
-    _slots: dict[int, int]
-    _users: list[int]
-    _free: array[int]
-    _paid_until: i64s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self._slots = {}
+        self._slots: dict[int, int] = {}
         # By slot how many have joined and not left.
-        self._users = []
+        self._users: list[int] = []
         # An array: numbers of their own, freed one by one, would keep memory from the system.
-        self._free = array("q")
+        self._free: array[int] = array("q")
         # By slot and kind until when what has passed is paid for, ns.
-        self._paid_until = column(0)
+        self._paid_until: i64s = column(0)
 
     def join(self, low: int) -> python[int]:
         """The slot of the addresses with this low half."""

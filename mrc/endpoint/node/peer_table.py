@@ -26,28 +26,18 @@ class PeerTable:
     """Each address of a node, with the local port its packets come in on, has a place here. The places of addresses
     whose low halves hash alike are a chain, those of the node that was added first before the others."""
 
-    _rates: OperationRates
-    _chains: Table
-    _nodes: list[PeerNode | None]
-    _free: array[int]
-    _addresses: u8s
-    _ports: pointer
-    _handles: pointer
-    _rate_slots: pointer
-    _next: pointer
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, rates: OperationRates) -> None:
         self._rates = rates
         # The first place of a chain, by the hash.
         self._chains = Table(2)
-        self._nodes = []
+        self._nodes: list[PeerNode | None] = []
         # An array: numbers of their own, freed one by one, would keep memory from the system.
-        self._free = array("q")
-        self._addresses = memoryview(bytearray())
-        self._ports, self._handles = octets.words(0), octets.words(0)
-        self._rate_slots, self._next = octets.words(0), octets.words(0)
+        self._free: array[int] = array("q")
+        self._addresses: u8s = memoryview(bytearray())
+        self._ports: pointer = octets.words(0)
+        self._handles: pointer = octets.words(0)
+        self._rate_slots: pointer = octets.words(0)
+        self._next: pointer = octets.words(0)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._ports)

@@ -21,16 +21,11 @@ class PutAside:
     counted. There is none before `make_room`: who lets Python be away calls it.
     """
 
-    _counters: Counters
     _flat: u8s
     _lengths: i64s
     _ports: i64s
-    _room: int
-    count: int
     arrived_at: i64s
     batch: ReceivedBatch
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters

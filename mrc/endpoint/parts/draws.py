@@ -19,12 +19,8 @@ _RANGE: unsigned = 1 << 32
 class Draws:
     """The numbers that follow from one seed of 64 bits. Not for secrets."""
 
-    _state: unsigned
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, seed: int) -> None:
-        self._state = seed & _MASK
+        self._state: unsigned = seed & _MASK
 
     def next_u64(self) -> unsigned:
         """0..2**64 - 1."""

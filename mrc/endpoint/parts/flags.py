@@ -10,12 +10,8 @@ from mrc.wire.compiled import public, python
 class Flag:
     """`up` says whether there is something to do."""
 
-    up: public[bool]
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.up = False
+        self.up: public[bool] = False
 
 
 class Away:
@@ -26,17 +22,12 @@ class Away:
     first of these errors. The endpoint raises it when Python is there.
     """
 
-    up: public[bool]
-    urgent: public[bool]
-    waits: public[bool]
-    failed: public[bool]
-    failure: public[BaseException | None]
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.up = self.urgent = self.waits = self.failed = False
-        self.failure = None
+        self.up: public[bool] = False
+        self.urgent: public[bool] = False
+        self.waits: public[bool] = False
+        self.failed: public[bool] = False
+        self.failure: public[BaseException | None] = None
 
     def fail(self, error: BaseException) -> python[None]:
         """Keep an error until it can be raised, unless there is one."""

@@ -40,18 +40,11 @@ def signed(number: int) -> python[int]:
 class Heap:
     """Pairs of numbers in order of their keys, then of their values. `count` of them are in it."""
 
-    count: int
-    _room: int
-    _keys: pointer
-    _values: pointer
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
         self.count = 0
         self._room = _LEAST_ROOM
-        self._keys = octets.words(self._room)
-        self._values = octets.words(self._room)
+        self._keys: pointer = octets.words(self._room)
+        self._values: pointer = octets.words(self._room)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._keys)
@@ -120,19 +113,13 @@ class Table:
     row is holds -1.
     """
 
-    _width: int
-    _shift: int
     count: int
-    size: int
-    cells: pointer
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, width: int) -> None:
         self._width = width
         self.size = _LEAST_ROWS * width
-        self._shift = _HASH_BITS + 1 - _LEAST_ROWS.bit_length()
-        self.cells = octets.words(self.size)
+        self._shift: int = _HASH_BITS + 1 - _LEAST_ROWS.bit_length()
+        self.cells: pointer = octets.words(self.size)
         self.clear()
 
     def __dealloc__(self) -> None:

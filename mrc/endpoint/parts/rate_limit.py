@@ -18,16 +18,9 @@ def granted(paid_until: int, burst_ns: int, interval_ns: int, wanted: int, now: 
 class RateLimit:
     """`burst` may pass at once, `per_second` in the long run; both at least 1. `refused` counts the others."""
 
-    _burst_ns: int
-    _interval_ns: int
-    _paid_until: int
-    refused: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, burst: int, per_second: int) -> None:
-        self._interval_ns = max(1, SECOND // per_second)
-        self._burst_ns = burst * self._interval_ns
+        self._interval_ns: int = max(1, SECOND // per_second)
+        self._burst_ns: int = burst * self._interval_ns
         # What has passed is paid for until then, ns.
         self._paid_until = 0
         self.refused = 0

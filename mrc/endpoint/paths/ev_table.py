@@ -27,9 +27,6 @@ class EvTable:
     `by_ev` has the INDEX of each EV.
     """
 
-    count: int
-    planes: int
-    state: u8s
     closed: u8s
     shut_here: u8s
     ev: i64s
@@ -48,15 +45,11 @@ class EvTable:
     first: i64s
     members: i64s
     usable: i64s
-    _columns: i64s
-    by_ev: Table
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self) -> None:
         self.count = 0
-        self.state = memoryview(bytearray())
-        self._columns = column(0)
+        self.state: u8s = memoryview(bytearray())
+        self._columns: i64s = column(0)
         self._divide(0)
         self.planes = 0
         self._arrange(0, 0)

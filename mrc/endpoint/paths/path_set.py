@@ -58,28 +58,7 @@ class PathSet:
     """
 
     events: EvEvents | None
-    paths: tuple[Path, ...]
-    control: ControlEvs
-    silent: bool
-    frames: Frames
-    newly_bad_count: int
-    newly_bad: i64s
-    profile_id: public[int]
-    _qpn: int
-    _min_active: int
-    _trace: readonly[QpTrace | None]
-    _peer_ports_down: set[int]
-    _ports_down: set[int]
-    _released: bool
-    _shares_frames: bool
-    _evs: EvTable
-    _full_ports: PortSet
-    _reverse: ReverseEvs
-    _rotation: Rotation
     _is_newly_bad: u8s
-    _wanted: u8s
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -100,27 +79,27 @@ class PathSet:
         if len({path.ev for path in paths}) != len(paths):
             raise CallerError("the EVs of a profile must differ")
         observers = observers or EvObservers()
-        self._qpn = observers.qpn
-        self.profile_id = observers.profile_id
-        self._trace = observers.trace
-        self._full_ports = PortSet() if full_ports is None else full_ports
+        self._qpn: int = observers.qpn
+        self.profile_id: public[int] = observers.profile_id
+        self._trace: readonly[QpTrace | None] = observers.trace
+        self._full_ports: PortSet = PortSet() if full_ports is None else full_ports
         self.events = events = observers.events
-        self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
-        self.paths = ()
-        self.frames = frames or Frames()
+        self._wanted: u8s = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
+        self.paths: tuple[Path, ...] = ()
+        self.frames: Frames = frames or Frames()
         self._shares_frames = frames is not None
         self.newly_bad_count = 0
-        self.newly_bad = column(0)
+        self.newly_bad: i64s = column(0)
         self._evs = EvTable()
         count = len(paths)
         self._enter(list(zip(paths, range(count) if numbers is None else numbers, strict=True)))
-        self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
+        self._reverse: ReverseEvs = reverse or ReverseEvs(PeerNodeConfig(), count)
         for index in range(count):
             self._bring_in(index)
         self._evs.arrange(range(count))
-        self._ports_down = set()
-        self._peer_ports_down = set()
-        self._min_active = _least_active(count, config)
+        self._ports_down: set[int] = set()
+        self._peer_ports_down: set[int] = set()
+        self._min_active: int = _least_active(count, config)
         self.silent = False
         self._released = False
         draws = Draws(random.getrandbits(63))

@@ -16,14 +16,8 @@ _NOWHERE = -1
 class PortSet:
     """Port numbers, `count` of them."""
 
-    count: int
-    _room: int
-    _numbers: i64s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, ports: Iterable[int] = ()) -> None:
-        self._numbers = column(_ROOM)
+        self._numbers: i64s = column(_ROOM)
         self._room = _ROOM
         self.count = 0
         for port in ports:

@@ -28,44 +28,30 @@ class PathProbing:
     or FOREVER.
     """
 
-    _paths: PathSet
-    _trace: readonly[QpTrace | None]
-    _first_millionths: int
-    _shortest_interval: int
-    _longest_interval: int
-    _needed: int
-    next_deadline: int
-    _columns: i64s
     _answered: i64s
     _due_at: i64s
     _interval: i64s
     _is_probed: i64s
     _probe_id: i64s
     _probed: i64s
-    _probed_count: int
-    _room: int
     found: i64s
-    found_count: int
-    failed: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, paths: PathSet, config: PathConfig, trace: QpTrace | None = None) -> None:
         self._paths = paths
-        self._first_millionths = round(config.first_probe_path_timers * _MILLION)
-        self._shortest_interval = config.probe_interval_ns
-        self._longest_interval = config.probe_interval_max_ns
-        self._needed = config.probes_to_restore
-        self._trace = trace
+        self._first_millionths: int = round(config.first_probe_path_timers * _MILLION)
+        self._shortest_interval: int = config.probe_interval_ns
+        self._longest_interval: int = config.probe_interval_max_ns
+        self._needed: int = config.probes_to_restore
+        self._trace: readonly[QpTrace | None] = trace
         # The EVs that are probed, in the order in which they were taken up.
         self._probed_count = 0
         self._room = 0
-        self.next_deadline = FOREVER
+        self.next_deadline: int = FOREVER
         self.failed = 0
         self.found_count = 0
         # By EV: whether it is probed; when the next probe is due and how long the one after it waits; probes answered
         # one after the other; the id of the probe that is out, or -1. There is no room before the first EV is bad.
-        self._columns = column(0)
+        self._columns: i64s = column(0)
         self._divide(0)
 
     def _make_room(self) -> with_gil[None]:

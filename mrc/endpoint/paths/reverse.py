@@ -40,22 +40,16 @@ class ReverseEvs:
     _confirmed: i64s
     _denials: i64s
     _users: i64s
-    losses: int
-    refresh_ns: int
-    taught_at: int
-    _most: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
-        self._most = config.reverse_evs_per_plane
-        self.refresh_ns = config.reverse_refresh_ns
+        self._most: int = config.reverse_evs_per_plane
+        self.refresh_ns: int = config.reverse_refresh_ns
         self.confirmed_at = self._confirmed = column(count, UNKNOWN)
         self.users = self._users = column(count)
         self.denied = self._denials = column(count)
         self.losses = 0
         # When an acknowledgement of our own data last taught us something.
-        self.taught_at = UNKNOWN
+        self.taught_at: int = UNKNOWN
 
     def grow(self, count: int) -> python[None]:
         """Make room for `count` more EVs, of which nothing is known."""
@@ -124,20 +118,10 @@ class ReverseEvs:
 class ControlEvs:
     """An order of EVs, by index, made anew when it is used up, too old, or what it was made of has changed."""
 
-    _evs: EvTable
-    _reverse: ReverseEvs
-    _draws: Draws
     _allowed: i64s
     _chosen: i64s
     _first: i64s
     _numbers: i64s
-    _end: int
-    _losses: int
-    _position: int
-    _until: int
-    _planes: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, evs: EvTable, reverse: ReverseEvs, draws: Draws) -> None:
         self._evs = evs

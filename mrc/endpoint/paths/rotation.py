@@ -28,12 +28,6 @@ class Rotation:
     `_taken[p]` of them had their turn in this pass; those behind have it in the order in which they stand.
     """
 
-    _evs: EvTable
-    _draws: Draws
-    _on_passed: Callable[[int], None]
-    _trace: readonly[QpTrace | None]
-    _is_active: u8s
-    _wanted: u8s
     active: i64s
     count: i64s
     size: i64s
@@ -42,10 +36,6 @@ class Rotation:
     _open_count: int
     _round: int
     _widest: int
-    now: int
-    _least_skip: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -67,10 +57,10 @@ class Rotation:
         self.now = 0
         self._evs = evs
         self._draws = draws
-        self._trace = trace
-        self._wanted = wanted
+        self._trace: readonly[QpTrace | None] = trace
+        self._wanted: u8s = wanted
         self._on_passed = on_passed
-        self._is_active = memoryview(bytearray(evs.count))
+        self._is_active: u8s = memoryview(bytearray(evs.count))
         self.renew(active_count)
 
     def renew(self, active_count: int | None) -> python[None]:

@@ -51,28 +51,21 @@ class Sack:
     of CC_STATE mean nothing here: `tx_timestamp` is 0, `penalty` PENALTY_UNKNOWN (MRC-SACK-28).
     """
 
-    cack: public[int]
-    base: public[int]
-    trigger: public[int]
-    mark: public[int]
-    probe_id: public[int]
-    entropy: public[int]
-    tx_timestamp: public[int]
-    mpr: public[int]
-    penalty: public[int]
-    bitmap: public[unsigned]
-    rtx: public[bool]
-    news: public[bool]
-    restore: public[bool]
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
         """Nothing read yet."""
-        self.cack = self.base = self.bitmap = self.trigger = self.mark = self.entropy = 0
-        self.tx_timestamp = self.mpr = self.penalty = 0
-        self.probe_id = _NONE
-        self.rtx = self.news = self.restore = False
+        self.cack: public[int] = 0
+        self.base: public[int] = 0
+        self.bitmap: public[unsigned] = 0
+        self.trigger: public[int] = 0
+        self.mark: public[int] = 0
+        self.entropy: public[int] = 0
+        self.tx_timestamp: public[int] = 0
+        self.mpr: public[int] = 0
+        self.penalty: public[int] = 0
+        self.probe_id: public[int] = _NONE
+        self.rtx: public[bool] = False
+        self.news: public[bool] = False
+        self.restore: public[bool] = False
 
     def read(self, batch: ReceivedBatch, row: int, sent: SentPackets, counters: Counters) -> bool:
         """Become the SACK in this row. False for one about what was never sent, or acknowledged long ago: it is counted
@@ -119,29 +112,15 @@ def _signed(value: int) -> int:
 class Acknowledgements:
     """Applies acknowledgements to the record of what was sent. `service_time`: reflected timestamps are moved by it."""
 
-    _sent: SentPackets
-    _rtt: RttEstimator
-    _loss: LossDetector
-    _counters: Counters
-    _controller: CongestionController
-    _paths: PathSet
-    _trace: readonly[QpTrace | None]
-    _service_time: bool
-    _arrived: int
-    _removed: int
-    _sampled: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
-        self._sent = sending.sent
-        self._trace = qp.trace
-        self._rtt = sending.rtt
-        self._loss = sending.loss
-        self._paths = qp.paths
-        self._controller = sending.controller
-        self._counters = qp.counters
-        self._service_time = Capability.SVC_TIME in qp.agreed and qp.config.timestamps
+        self._sent: SentPackets = sending.sent
+        self._trace: readonly[QpTrace | None] = qp.trace
+        self._rtt: RttEstimator = sending.rtt
+        self._loss: LossDetector = sending.loss
+        self._paths: PathSet = qp.paths
+        self._controller: CongestionController = sending.controller
+        self._counters: Counters = qp.counters
+        self._service_time: bool = Capability.SVC_TIME in qp.agreed and qp.config.timestamps
         # Of the acknowledgement at hand: packets newly arrived, and the bytes of those that were in the network.
         self._arrived = self._removed = 0
         # The latest transmission whose round trip was sampled.

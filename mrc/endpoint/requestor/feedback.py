@@ -52,34 +52,6 @@ class Feedback:
     the QP's.
     """
 
-    _sent: SentPackets
-    _rtt: RttEstimator
-    _loss: LossDetector
-    _acknowledgements: Acknowledgements
-    _nacks: NackHandler
-    _retries: RetryBudget
-    _controller: CongestionController
-    _counters: Counters
-    _sack: Sack
-    _paths: PathSet
-    _probes: Probes
-    _room: SendRoom
-    _resend: Heap
-    _lost: Heap
-    _queue: SendQueue
-    _trace: readonly[QpTrace | None]
-    _fail: public[Callable[[WorkStatus, str, int], None]]
-    _qpn: int
-    _mpr: int
-    _send_window: int
-    _lost_bytes: int
-    _tail_least: int
-    _told_at: int
-    _dynamic_mpr: bool
-    _follows_shrink: bool
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self,
         qp: QpParts,
@@ -90,28 +62,29 @@ class Feedback:
         probes: Probes,
         room: SendRoom,
     ) -> None:
-        self._qpn = qp.qpn
+        self._qpn: int = qp.qpn
         self._dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
-        self._tail_least = qp.config.loss.tail_probe_min_ns
-        self._mpr, self._send_window = qp.config.mpr, qp.config.send_window
-        self._follows_shrink = qp.config.follow_shrinking_mpr
-        self._sent = sending.sent
+        self._tail_least: int = qp.config.loss.tail_probe_min_ns
+        self._mpr: int = qp.config.mpr
+        self._send_window: int = qp.config.send_window
+        self._follows_shrink: bool = qp.config.follow_shrinking_mpr
+        self._sent: SentPackets = sending.sent
         # The highest cack_psn of a SACK that told an edge.
-        self._told_at = sending.sent.una - 1
-        self._rtt = sending.rtt
-        self._loss = sending.loss
+        self._told_at: int = sending.sent.una - 1
+        self._rtt: RttEstimator = sending.rtt
+        self._loss: LossDetector = sending.loss
         self._acknowledgements = acknowledgements
         self._nacks = nacks
-        self._retries = sending.retries
+        self._retries: RetryBudget = sending.retries
         self._probes = probes
-        self._queue = sending.queue
-        self._resend = sending.resend
-        self._paths = qp.paths
-        self._controller = sending.controller
-        self._counters = qp.counters
+        self._queue: SendQueue = sending.queue
+        self._resend: Heap = sending.resend
+        self._paths: PathSet = qp.paths
+        self._controller: CongestionController = sending.controller
+        self._counters: Counters = qp.counters
         self._room = room
-        self._fail = sending.fail
-        self._trace = qp.trace
+        self._fail: public[Callable[[WorkStatus, str, int], None]] = sending.fail
+        self._trace: readonly[QpTrace | None] = qp.trace
         self._sack = Sack()
         # Transmissions found lost together, and their bytes.
         self._lost = Heap()

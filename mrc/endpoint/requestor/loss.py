@@ -31,39 +31,19 @@ _LONGEST = 1 << 61  # ns
 class LossDetector:
     """Derives lost transmissions from what was acknowledged. Works in order of transmission, not of PSN."""
 
-    _sent: SentPackets
-    _rtt: RttEstimator
-    latest_acked: public[int]
-    _guard_packets: int
-    _guard_divisor: int
-    _guard_max_rtts: int
-    _guard_scale: int
-    _guard_settles_at: int
-    _least_timer: int
-    _timer_at_first: int
-    _local_ack_timeout: int
-    _timer_at: int
-    _walk: int
-    _probed_stop: int
-    _probed_at: int
-    _heard_at: int
-    _resumed_at: int
-    _stopped_until: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, sent: SentPackets, rtt: RttEstimator, config: LossConfig, local_ack_timeout_ns: int) -> None:
         self._sent = sent
         self._rtt = rtt
-        self._guard_packets = config.reorder_guard_packets
-        self._guard_divisor = min(config.reorder_guard_divisor, _MOST)
-        self._guard_max_rtts = min(config.reorder_guard_max_rtts, _MOST)
-        self._least_timer, self._timer_at_first = config.path_timer_min_ns, config.path_timer_initial_ns
+        self._guard_packets: int = config.reorder_guard_packets
+        self._guard_divisor: int = min(config.reorder_guard_divisor, _MOST)
+        self._guard_max_rtts: int = min(config.reorder_guard_max_rtts, _MOST)
+        self._least_timer: int = config.path_timer_min_ns
+        self._timer_at_first: int = config.path_timer_initial_ns
         self._local_ack_timeout = local_ack_timeout_ns
         self._guard_scale = 1
         self._guard_settles_at = 0
         # The latest transmission known to have arrived, or -1.
-        self.latest_acked = -1
+        self.latest_acked: public[int] = -1
         # The latest of the tail probes known to have arrived. A probe is no packet that others are counted by.
         self._probed_stop = self._probed_at = 0
         self._timer_at = _NEVER
@@ -252,40 +232,24 @@ class RetryBudget:
     stop of this endpoint itself uses up one interval at most.
     """
 
-    _sent: SentPackets
-    _rtt: RttEstimator
-    _linear: int
-    _exponential: int
-    _timeout_ns: int
-    _most_timeouts: int
-    _per_qp: bool
-    since: int
-    waited: int
-    waits_at_most: int
-    _drawn: int
-    _doublings: int
-    _psn: int
-    _timeouts: int
-    next_deadline: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, config: QpConfig, sent: SentPackets, rtt: RttEstimator) -> None:
         self._sent = sent
         self._rtt = rtt
-        self._linear, self._exponential = config.linear_retries, config.exponential_retries
-        self._timeout_ns = config.local_ack_timeout_ns
+        self._linear: int = config.linear_retries
+        self._exponential: int = config.exponential_retries
+        self._timeout_ns: int = config.local_ack_timeout_ns
         # Whether all PSNs draw on one budget, and what was drawn on it since the oldest PSN became that.
-        self._per_qp, self._drawn = config.retry_budget_per_qp, 0
+        self._per_qp: bool = config.retry_budget_per_qp
+        self._drawn = 0
         # Of one PSN; _NONE where the budget alone counts.
-        self._most_timeouts = _NONE if config.timeout_retries is None else config.timeout_retries
+        self._most_timeouts: int = _NONE if config.timeout_retries is None else config.timeout_retries
         # Of the interval that runs: when it began, ns, and how often it was doubled.
         self.since = self._doublings = 0
         # Of the PSN that is watched: the ns that its intervals have taken, and the most that they may take.
         self.waited = 0
         most = config.gives_up_after_ns
         # A budget of few retries is good for two of the longest round trips.
-        self.waits_at_most = (
+        self.waits_at_most: int = (
             _LONGEST if most is None else min(max(most, 2 * MOST_TIMEOUTS * self._timeout_ns), _LONGEST)
         )
         self._psn = _NONE

@@ -83,44 +83,24 @@ class NackHandler:
     `waits`: some of them may wait for their time or the window. While it is not set nothing else here need be asked.
     """
 
-    _sent: SentPackets
-    _rtt: RttEstimator
-    _loss: LossDetector
-    _retries: RetryBudget
-    _counters: Counters
-    _controller: CongestionController
-    _paths: PathSet
-    _resend: Heap
-    _waiting: Heap
-    _waiting_for_window: Heap
-    _trace: readonly[QpTrace | None]
-    _fail: public[Callable[[WorkStatus, str, int], None]]
-    _fails_on_unknown: bool
-    _most_wait: int
-    _oldest: int
-    _window: int
-    waits: bool
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
-        self._most_wait = qp.config.local_ack_timeout_ns
-        self._fails_on_unknown = qp.config.fail_on_unknown_nack
-        self._trace = qp.trace
-        self._sent = sending.sent
-        self._rtt = sending.rtt
-        self._loss = sending.loss
-        self._paths = qp.paths
-        self._controller = sending.controller
-        self._retries = sending.retries
-        self._counters = qp.counters
-        self._resend = sending.resend
-        self._fail = sending.fail
+        self._most_wait: int = qp.config.local_ack_timeout_ns
+        self._fails_on_unknown: bool = qp.config.fail_on_unknown_nack
+        self._trace: readonly[QpTrace | None] = qp.trace
+        self._sent: SentPackets = sending.sent
+        self._rtt: RttEstimator = sending.rtt
+        self._loss: LossDetector = sending.loss
+        self._paths: PathSet = qp.paths
+        self._controller: CongestionController = sending.controller
+        self._retries: RetryBudget = sending.retries
+        self._counters: Counters = qp.counters
+        self._resend: Heap = sending.resend
+        self._fail: public[Callable[[WorkStatus, str, int], None]] = sending.fail
         # PSNs by when they are due, ns; one for which `sent.due_at` says otherwise is void.
         self._waiting = Heap()
         self.waits = False
         # The oldest unacknowledged PSN when what waits was last looked at.
-        self._oldest = sending.sent.una
+        self._oldest: int = sending.sent.una
         self._waiting_for_window = Heap()  # of PSNs
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW

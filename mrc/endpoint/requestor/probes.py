@@ -43,51 +43,27 @@ class Probes:
     Probes are counted: id and place follow from the number. Those from `_unsent` to `_next` wait to be sent.
     """
 
-    _trace: readonly[QpTrace | None]
-    _counters: Counters
-    _paths: PathSet
-    _path_probing: readonly[PathProbing]
-    _cells: pointer
-    _places: int
-    _longest_interval: int
-    _longest_held: int
-    _next: int
-    _peer_qpn: int
-    _qpn: int
-    _tail_at: int
-    _tail_from: int
-    _tail_interval: int
-    _unsent: int
-    _traffic_class: int
-    _hastened: bool
-    asked_at: int
-    tail_armed: bool
-    tail_guessed: bool
-    waiting: bool
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qp: QpParts, waits_at_most_ns: int) -> None:
         """`waits_at_most_ns`: how long the peer may be silent."""
-        self._qpn = qp.qpn
-        self._trace = qp.trace
-        self._peer_qpn = qp.peer.qpn
-        self._longest_interval = qp.config.local_ack_timeout_ns
-        self._longest_held = min(waits_at_most_ns // 4, qp.config.paths.probe_interval_max_ns)
-        self._paths = qp.paths
-        self._counters = qp.counters
-        self._traffic_class = qp.classes.probe
-        self._path_probing = PathProbing(qp.paths, qp.config.paths, qp.trace)
+        self._qpn: int = qp.qpn
+        self._trace: readonly[QpTrace | None] = qp.trace
+        self._peer_qpn: int = qp.peer.qpn
+        self._longest_interval: int = qp.config.local_ack_timeout_ns
+        self._longest_held: int = min(waits_at_most_ns // 4, qp.config.paths.probe_interval_max_ns)
+        self._paths: PathSet = qp.paths
+        self._counters: Counters = qp.counters
+        self._traffic_class: int = qp.classes.probe
+        self._path_probing: readonly[PathProbing] = PathProbing(qp.paths, qp.config.paths, qp.trace)
         self._next = self._unsent = 0
         # A ring of those remembered; its last place.
         self._places = _LEAST_REMEMBERED - 1
-        self._cells = octets.words(_LEAST_REMEMBERED * _COLUMNS)
+        self._cells: pointer = octets.words(_LEAST_REMEMBERED * _COLUMNS)
         # When the tail probe that was answered last had been asked for, ns.
         self.asked_at = 0
         self.waiting = False
         self.tail_armed = self.tail_guessed = False
         self._tail_from = 0
-        self._tail_at = FOREVER
+        self._tail_at: int = FOREVER
         self._tail_interval = 0
         self._hastened = False
 

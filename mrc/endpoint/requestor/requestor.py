@@ -35,25 +35,6 @@ class Requestor:
     ends.
     """
 
-    _completions: CompletionRing
-    _controller: CongestionController
-    _nacks: readonly[NackHandler]
-    _probes: readonly[Probes]
-    _requests: readonly[RequestMaker]
-    _retries: readonly[RetryBudget]
-    _room: readonly[SendRoom]
-    _sender: readonly[DataSender]
-    feedback: Feedback
-    loss: LossDetector
-    queue: SendQueue
-    rtt: RttEstimator
-    sent: SentPackets
-    _most: int
-    _tail_least_ns: int
-    packet_bytes: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self,
         qp: QpParts,
@@ -66,16 +47,16 @@ class Requestor:
         config = qp.config
         self._controller = controller
         self._completions = completions
-        self._tail_least_ns = config.loss.tail_probe_min_ns
-        self.packet_bytes = full_packet_bytes(config)
+        self._tail_least_ns: int = config.loss.tail_probe_min_ns
+        self.packet_bytes: int = full_packet_bytes(config)
         dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
-        self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if dynamic_mpr else config.send_window
+        self._most: int = max(config.mpr, config.max_mpr) * MPR_UNIT if dynamic_mpr else config.send_window
         # The rings get their size with the first work: many QPs never have any.
         self.sent = SentPackets(1, first_psn)
         self.sent.right_edge = first_psn + config.send_window
         self.rtt = RttEstimator()
         self.loss = LossDetector(self.sent, self.rtt, config.loss, config.local_ack_timeout_ns)
-        self._retries = RetryBudget(config, self.sent, self.rtt)
+        self._retries: readonly[RetryBudget] = RetryBudget(config, self.sent, self.rtt)
         self.queue = SendQueue(config, completions)
         sending = SendingParts(
             queue=self.queue,
@@ -87,11 +68,11 @@ class Requestor:
             resend=Heap(),
             fail=fail,
         )
-        self._probes = Probes(qp, self._retries.waits_at_most)
-        self._requests = RequestMaker(qp, sending)
-        self._sender = DataSender(qp, sending, self._requests)
-        self._nacks = NackHandler(qp, sending)
-        self._room = SendRoom(qp, sending, self._sender, self._nacks, self._most)
+        self._probes: readonly[Probes] = Probes(qp, self._retries.waits_at_most)
+        self._requests: readonly[RequestMaker] = RequestMaker(qp, sending)
+        self._sender: readonly[DataSender] = DataSender(qp, sending, self._requests)
+        self._nacks: readonly[NackHandler] = NackHandler(qp, sending)
+        self._room: readonly[SendRoom] = SendRoom(qp, sending, self._sender, self._nacks, self._most)
         self.feedback = Feedback(
             qp,
             sending,

@@ -80,15 +80,6 @@ class RequestHeaders:
     A packet is named by the place of its message in `queue` and its position among its packets.
     """
 
-    _queue: SendQueue
-    _path_mtu: int
-    _peer_qpn: int
-    _ts: bool
-    _se: int
-    _least: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, queue: SendQueue, *, peer_qpn: int, path_mtu: int, timestamps: bool, se: int) -> None:
         """`se` is the bit of a solicited event in its byte."""
         self._queue = queue
@@ -96,7 +87,7 @@ class RequestHeaders:
         self._peer_qpn = peer_qpn
         self._se = se
         self._ts = timestamps
-        self._least = EXTENSION_AT + (REQUEST_TS_LENGTH if timestamps else REQUEST_LENGTH)
+        self._least: int = EXTENSION_AT + (REQUEST_TS_LENGTH if timestamps else REQUEST_LENGTH)
 
     def length(self, place: int, position: int) -> int:
         """Bytes of a packet before its payload."""
@@ -137,26 +128,16 @@ def full_packet_bytes(config: QpConfig) -> python[int]:
 class RequestMaker:
     """Writes packets of the messages in `queue`, each on an EV drawn before, and records that they leave."""
 
-    _sent: SentPackets
-    _queue: SendQueue
-    _paths: PathSet
-    _counters: Counters
-    _headers: RequestHeaders
-    _first_class: int
-    _again_class: int
-    _path_mtu: int
     _msns: i64s
 
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
-        self._sent = sending.sent
-        self._queue = sending.queue
-        self._paths = qp.paths
-        self._counters = qp.counters
-        self._path_mtu = qp.config.path_mtu
-        self._first_class = qp.classes.data
-        self._again_class = qp.classes.retransmission
+        self._sent: SentPackets = sending.sent
+        self._queue: SendQueue = sending.queue
+        self._paths: PathSet = qp.paths
+        self._counters: Counters = qp.counters
+        self._path_mtu: int = qp.config.path_mtu
+        self._first_class: int = qp.classes.data
+        self._again_class: int = qp.classes.retransmission
         self._headers = RequestHeaders(
             sending.queue,
             peer_qpn=qp.peer.qpn,
@@ -210,24 +191,14 @@ class DataSender:
     `resend` is a heap of PSNs that were lost; one acknowledged meanwhile is passed over.
     """
 
-    _sent: SentPackets
-    _trace: readonly[QpTrace | None]
-    _queue: SendQueue
-    _requests: RequestMaker
-    _paths: PathSet
-    _counters: Counters
-    resend: Heap
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qp: QpParts, sending: SendingParts, requests: RequestMaker) -> None:
-        self._sent = sending.sent
-        self._queue = sending.queue
+        self._sent: SentPackets = sending.sent
+        self._queue: SendQueue = sending.queue
         self._requests = requests
-        self._paths = qp.paths
-        self._counters = qp.counters
-        self._trace = qp.trace
-        self.resend = sending.resend
+        self._paths: PathSet = qp.paths
+        self._counters: Counters = qp.counters
+        self._trace: readonly[QpTrace | None] = qp.trace
+        self.resend: Heap = sending.resend
 
     def has_lost(self) -> bool:
         """Whether anything lost waits to be sent again."""
@@ -293,23 +264,13 @@ class SendRoom:
     `most` is how many PSNs our own records reach beyond the oldest unacknowledged one.
     """
 
-    _sent: SentPackets
-    _queue: SendQueue
-    _sender: DataSender
-    _nacks: NackHandler
-    _paths: PathSet
-    _controller: CongestionController
-    _most: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, qp: QpParts, sending: SendingParts, sender: DataSender, nacks: NackHandler, most: int) -> None:
-        self._sent = sending.sent
-        self._queue = sending.queue
+        self._sent: SentPackets = sending.sent
+        self._queue: SendQueue = sending.queue
         self._sender = sender
         self._nacks = nacks
-        self._paths = qp.paths
-        self._controller = sending.controller
+        self._paths: PathSet = qp.paths
+        self._controller: CongestionController = sending.controller
         self._most = most
 
     def may_send(self) -> bool:

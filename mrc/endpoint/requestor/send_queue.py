@@ -46,18 +46,6 @@ class SendQueue:
     At most `max_wimm` writes with immediate are on their way at once (behaviour.md, Write-with-immediate).
     """
 
-    _completions: CompletionRing
-    _requests: list[WriteRequest | None]
-    _columns: i64s
-    _kept: int
-    _mask: int
-    _max_wimm: int
-    _path_mtu: int
-    immediates_out: int
-    next_msn: int
-    next_rqmsn: int
-    oldest: int
-    unsent: int
     wr_ids: public[i64s]
     address: public[i64s]
     first_psn: public[i64s]
@@ -70,20 +58,18 @@ class SendQueue:
     rqmsn: public[i64s]
     sent_packets: public[i64s]
 
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, config: QpConfig, completions: CompletionRing) -> None:
         self._completions = completions
-        self._max_wimm = config.max_wimm
-        self._path_mtu = config.path_mtu
+        self._max_wimm: int = config.max_wimm
+        self._path_mtu: int = config.path_mtu
         self.oldest = self.unsent = self.next_msn = 0
         self.next_rqmsn = 0
         self.immediates_out = 0  # writes with immediate begun and not acknowledged
         # What was posted, by place, from message `_kept` on: it keeps the memory that is sent alive.
         self._kept = 0
-        self._requests = []
+        self._requests: list[WriteRequest | None] = []
         self._mask = -1
-        self._columns = column(0)
+        self._columns: i64s = column(0)
         self._make_room(0)
 
     def _make_room(self, room: int) -> may_raise[None]:

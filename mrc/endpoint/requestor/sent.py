@@ -44,13 +44,6 @@ class SentPackets:
     `next_transmission` the next to be made.
     """
 
-    una: public[int]
-    una_since: public[int]
-    next_psn: public[int]
-    right_edge: public[int]
-    head: public[int]
-    next_transmission: public[int]
-    outstanding: public[int]
     mask: int
     log_mask: int
     state: u8s
@@ -70,12 +63,14 @@ class SentPackets:
     log_ev: pointer
     log_outstanding: pointer
 
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, window: int, first_psn: int) -> None:
-        self.una = self.next_psn = self.right_edge = first_psn
-        self.head = self.next_transmission = self.una_since = 0
-        self.outstanding = 0
+        self.una: public[int] = first_psn
+        self.next_psn: public[int] = first_psn
+        self.right_edge: public[int] = first_psn
+        self.head: public[int] = 0
+        self.next_transmission: public[int] = 0
+        self.una_since: public[int] = 0
+        self.outstanding: public[int] = 0
         self._make_log(_LEAST_RING)
         self.make_rings(window)
 

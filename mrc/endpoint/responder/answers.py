@@ -72,17 +72,10 @@ def dcids(qp: QpParts) -> python[tuple[int, int]]:
 class PendingAnswers:
     """Answers that wait to be sent, `count` of them, bounded: under a flood the oldest give way."""
 
-    count: int
-    _first: int
-    _room: int
-    _cells: pointer
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
         self.count = self._first = 0
         self._room = _LEAST_PENDING
-        self._cells = octets.words(_COLUMNS * self._room)
+        self._cells: pointer = octets.words(_COLUMNS * self._room)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._cells)
@@ -143,15 +136,9 @@ class PendingAnswers:
 class ControlPackets:
     """Begins the packets that answer those of one peer: `paths` are the ways they go, `traffic_class` their class."""
 
-    _paths: PathSet
-    _bth: unsigned
-    _traffic_class: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, paths: PathSet, peer_qpn: int, traffic_class: int) -> None:
         self._paths = paths
-        self._bth = P_KEY << _P_KEY_SHIFT | peer_qpn << _DQP_SHIFT
+        self._bth: unsigned = P_KEY << _P_KEY_SHIFT | peer_qpn << _DQP_SHIFT
         self._traffic_class = traffic_class
 
     def open(self, batch: TransmitBatch, index: int, opcode: int, psn_word: unsigned, length: int) -> int:
@@ -170,21 +157,6 @@ class SackMaker:
 
     _spdcid: int
     _dpdcid: int
-    _penalty: int
-    _restore_word: int
-    _threshold: int
-    _bytes_since: int
-    _answer: Answer
-    _budget: ReceiveBudget
-    _packets: ControlPackets
-    _paths: PathSet
-    _received: ReceivedPsns
-    _window: ReceiveWindow
-    _counters: Counters
-    pending: PendingAnswers
-    received_bytes: public[int]
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -197,12 +169,12 @@ class SackMaker:
     ) -> None:
         self._spdcid, self._dpdcid = dcids(qp)
         # Bytes that trigger a SACK: the first number that does.
-        self._threshold = qp.config.sack_threshold_bytes + qp.config.sack_beyond_threshold
+        self._threshold: int = qp.config.sack_threshold_bytes + qp.config.sack_beyond_threshold
         self._received = received
         self._window = window
         self._budget = budget
-        self._paths = qp.paths
-        self._counters = qp.counters
+        self._paths: PathSet = qp.paths
+        self._counters: Counters = qp.counters
         self._packets = packets
         self._bytes_since = 0
         self._penalty = self._restore_word = 0
@@ -210,7 +182,7 @@ class SackMaker:
         # The one that is being sent.
         self._answer = Answer()
         # Running total of new untrimmed packets, UDP length + 40 each.
-        self.received_bytes = 0
+        self.received_bytes: public[int] = 0
 
     def set_penalty(self, penalty: int, restore: bool) -> python[None]:
         """What every SACK says from now on as rcv_cwnd_pen, at least, and restore_cwnd. Raises CallerError beyond
@@ -287,26 +259,15 @@ class NackMaker:
 
     _spdcid: int
     _dpdcid: int
-    _cc_type: int
-    _last_port: int
-    _planes: int
-    _trace: QpTrace | None
-    _answer: Answer
-    _counters: Counters
-    _packets: ControlPackets
-    _paths: PathSet
-    pending: PendingAnswers
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, qp: QpParts, packets: ControlPackets) -> None:
-        self._trace = qp.trace
+        self._trace: QpTrace | None = qp.trace
         self._spdcid, self._dpdcid = dcids(qp)
-        self._cc_type = qp.wire.neth_cc_type << _CC_TYPE_SHIFT
-        self._paths = qp.paths
-        self._counters = qp.counters
+        self._cc_type: int = qp.wire.neth_cc_type << _CC_TYPE_SHIFT
+        self._paths: PathSet = qp.paths
+        self._counters: Counters = qp.counters
         self._packets = packets
-        self._planes = len(set(memoryview(qp.paths.table.port)))
+        self._planes: int = len(set(memoryview(qp.paths.table.port)))
         self._last_port = _NO_PORT
         self.pending = PendingAnswers()
         # The one that is being sent.

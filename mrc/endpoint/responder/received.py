@@ -33,22 +33,12 @@ class ReceivedPsns:
     `completed` how many messages have wholly arrived. Every step costs what it touches, never what the window holds.
     """
 
-    _arrived: u8s
-    _ends: u8s
-    _mask: int
-    epsn: public[int]
-    highest: int
-    held: int
-    completed: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, span: int, first_psn: int) -> None:
         size = ring_size(span)
-        self._mask = size - 1
-        self._arrived = memoryview(bytearray(size))
-        self._ends = memoryview(bytearray(size))
-        self.epsn = first_psn
+        self._mask: int = size - 1
+        self._arrived: u8s = memoryview(bytearray(size))
+        self._ends: u8s = memoryview(bytearray(size))
+        self.epsn: public[int] = first_psn
         self.highest = first_psn - 1
         self.held = 0
         self.completed = 0
@@ -135,13 +125,6 @@ class ReceiveWindow:
     enough; since the field counts whole units, it is rounded up by up to 127 PSNs meanwhile, which are honoured too.
     """
 
-    _granted: int
-    _honoured: int
-    dynamic: bool
-    units: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, units: int, first_psn: int, *, dynamic: bool) -> None:
         self.units = units
         self.dynamic = dynamic
@@ -187,22 +170,11 @@ class ReceiveBudget:
     `penalty`: the rcv_cwnd_pen of every SACK sent now, 0..127.
     """
 
-    _active_ns: int
-    _backlog: int
-    _capacity: int
-    _look_at: int
-    _most: int
-    _receiving: Table
-    penalty: int
-    units: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, config: ReceivingConfig) -> None:
-        self._most = _UNBOUNDED if config.most_packets is None else config.most_packets
-        self._active_ns = config.active_ns
-        self._backlog = config.backlog_packets
-        self._capacity = self._most
+        self._most: int = _UNBOUNDED if config.most_packets is None else config.most_packets
+        self._active_ns: int = config.active_ns
+        self._backlog: int = config.backlog_packets
+        self._capacity: int = self._most
         # QPs that receive.
         self._receiving = Table(_COLUMNS)
         self._look_at = 0

@@ -33,26 +33,10 @@ class Receives:
     and not delivered, and no PSN from it on is acknowledged (MRC-IMM-07).
     """
 
-    _completions: CompletionRing
-    _wr_ids: i64s
-    _first: int
-    _mask: int
-    _stash: Table
-    _waiting: Heap
-    refusal: Refusal
-    posted: int
-    stashed: int
-    delivered: public[int]
-    max_in_flight: public[int]
-    stop: public[int]
-    may_wait: public[bool]
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, completions: CompletionRing) -> None:
         self._completions = completions
         # A ring of the posted ones, from `_first` on.
-        self._wr_ids = column(_LEAST_ROOM)
+        self._wr_ids: i64s = column(_LEAST_ROOM)
         self._mask = _LEAST_ROOM - 1
         self._first = 0
         self.posted = 0
@@ -61,11 +45,11 @@ class Receives:
         self._waiting = Heap()
         self.stashed = 0
         # Immediates delivered so far: the RQMSN of the next one.
-        self.delivered = 0
+        self.delivered: public[int] = 0
         # The most the peer may have in flight; known once the QP is ready to receive.
-        self.max_in_flight = 0
-        self.may_wait = False
-        self.stop = _FOREVER
+        self.max_in_flight: public[int] = 0
+        self.may_wait: public[bool] = False
+        self.stop: public[int] = _FOREVER
         self.refusal = Refusal()
 
     def post(self, wr_id: int) -> python[None]:

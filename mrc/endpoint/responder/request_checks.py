@@ -65,26 +65,17 @@ class PeerRequest:
     `ends` say that the message does so in this packet. `rqmsn` is NO_IMMEDIATE, and `immediate` 0, without immediate.
     """
 
-    psn: public[int]
-    msn: int
-    rqmsn: int
-    immediate: int
-    start: int
-    rkey: public[int]
-    dmalen: public[int]
-    size: public[int]
-    payload_at: int
-    va: public[unsigned]
-    starts: public[bool]
-    ends: public[bool]
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.psn = self.msn = self.immediate = self.start = 0
-        self.rkey = self.dmalen = self.size = self.payload_at = self.va = 0
-        self.rqmsn = NO_IMMEDIATE
-        self.starts = self.ends = False
+        self.msn = self.immediate = self.start = 0
+        self.psn: public[int] = 0
+        self.payload_at = 0
+        self.rkey: public[int] = 0
+        self.dmalen: public[int] = 0
+        self.size: public[int] = 0
+        self.va: public[unsigned] = 0
+        self.rqmsn: int = NO_IMMEDIATE
+        self.starts: public[bool] = False
+        self.ends: public[bool] = False
 
     def read(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int) -> None:
         """Read the request with this PSN, of which all headers are there."""
@@ -116,28 +107,17 @@ class Answer:
     the packet is held is not added to it. There are few of these: what waits is kept as numbers.
     """
 
-    psn: public[int]
-    highest: public[int]
-    probe_id: public[int]
-    arrived_at: public[int]
-    unit_ns: public[int]
-    entropy: public[int]
-    tx_timestamp: public[int]
-    reason: public[int]
-    marked: public[bool]
-    rtx: public[bool]
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self) -> None:
-        self.psn = self.highest = 0
-        self.marked = self.rtx = False
-        self.probe_id = NO_PROBE
-        self.reason = 0
-        self.arrived_at = 0
-        self.entropy = 0
-        self.tx_timestamp = 0
-        self.unit_ns = 0
+        self.psn: public[int] = 0
+        self.highest: public[int] = 0
+        self.marked: public[bool] = False
+        self.rtx: public[bool] = False
+        self.probe_id: public[int] = NO_PROBE
+        self.reason: public[int] = 0
+        self.arrived_at: public[int] = 0
+        self.entropy: public[int] = 0
+        self.tx_timestamp: public[int] = 0
+        self.unit_ns: public[int] = 0
 
     def begin(self, psn: int, highest: int, marked: bool, probe_id: int, reason: int, arrived_at: int) -> None:
         """Start describing another packet. The Reflector adds what is reflected of it."""
@@ -159,14 +139,11 @@ class Answer:
 class Reflector:
     """Reads what answers reflect. `units_ns` are the units of a timestamp by its tsr, 0 where they are of no use."""
 
-    _low_half_in_port: bool
     _unit_0_ns: int
     _unit_1_ns: int
 
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, wire: WireProfile, units_ns: tuple[int, int]) -> None:
-        self._low_half_in_port = wire.ev_low_half_in_source_port
+        self._low_half_in_port: bool = wire.ev_low_half_in_source_port
         self._unit_0_ns, self._unit_1_ns = units_ns
 
     def of_request(self, answer: Answer, batch: ReceivedBatch, packet: ReceivedPacket, whole: bool) -> None:
@@ -199,8 +176,6 @@ class ResourceLimits:
     _span: int
     _stashed: int
 
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, config: ResponderConfig) -> None:
         limits = (config.max_span, config.max_held_packets, config.max_stashed_immediates)
         self._span, self._held, self._stashed = (_UNLIMITED if limit is None else limit for limit in limits)
@@ -222,13 +197,6 @@ class ResourceLimits:
 class RequestChecks:
     """What a peer may write on one QP. The checks give back verdicts; `refusal` receives the request that one
     refuses. `address` is where the payload goes of the request that `check_range` found right last."""
-
-    _memory: MemoryTable
-    _refusal: Refusal
-    _path_mtu: int
-    address: int
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, memory: MemoryTable, path_mtu: int, refusal: Refusal) -> None:
         self._memory = memory
@@ -301,12 +269,7 @@ class MessageChecks:
     """
 
     _mask: int
-    _path_mtu: int
     _tags: i64s
-    _refusal: Refusal
-    open: Table
-
-    __slots__ = tuple(__annotations__)
 
     def __init__(self, span: int, first_psn: int, path_mtu: int, refusal: Refusal) -> None:
         self._path_mtu = path_mtu

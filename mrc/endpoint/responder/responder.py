@@ -75,45 +75,6 @@ _NOT_REFUSED = -1
 class Responder:
     """One QP's receiving half. `fail(status, detail)` is called when a request ends the QP."""
 
-    _fail: Callable[[WorkStatus, str], None]
-    _se: int
-    _trace: readonly[QpTrace | None]
-    _ack_due: bool
-    _answers_trims: bool
-    _gave_notice: bool
-    _nacks_beyond: bool
-    _nak_due: bool
-    _notice_is_old: bool
-    _ack_after_ns: int
-    _ack_due_at: int
-    _answer: Answer
-    _request: PeerRequest
-    _budget: ReceiveBudget
-    _again: RateLimit
-    _beyond: RateLimit
-    _trimmed: RateLimit
-    _checks: RequestChecks
-    _counters: Counters
-    _limits: ResourceLimits
-    _messages: readonly[MessageChecks]
-    _noted_at: int
-    _qpn: int
-    _receive_due: int
-    _receive_wait_ns: int
-    _refused_psn: int
-    _refused_syndrome: int
-    _packets: ControlPackets
-    _paths: PathSet
-    _receives: Receives
-    _reflector: Reflector
-    nacks: NackMaker
-    probes_rate: RateLimit
-    received: ReceivedPsns
-    sacks: SackMaker
-    window: ReceiveWindow
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self,
         qp: QpParts,
@@ -124,20 +85,20 @@ class Responder:
         fail: Callable[[WorkStatus, str], None],
     ) -> None:
         config, agreed, first_psn = qp.config, qp.agreed, qp.peer.first_psn
-        self._qpn = qp.qpn
+        self._qpn: int = qp.qpn
         self._budget = budget
-        self._trace = qp.trace
-        self._paths = qp.paths
-        self._counters = qp.counters
+        self._trace: readonly[QpTrace | None] = qp.trace
+        self._paths: PathSet = qp.paths
+        self._counters: Counters = qp.counters
         self._packets = ControlPackets(qp.paths, qp.peer.qpn, qp.classes.control)
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
         receives.may_wait = config.responder.wait_for_receive_ns > 0
-        self._receive_wait_ns = config.responder.wait_for_receive_ns
+        self._receive_wait_ns: int = config.responder.wait_for_receive_ns
         # When the immediate that waits for a receive is refused, ns; FOREVER while none waits.
         self._receive_due = _FOREVER
         self._fail = fail
-        self._se = qp.wire.solicited_event_bit
+        self._se: int = qp.wire.solicited_event_bit
         self._answers_trims = Capability.TRIM_NACK in agreed
         rate = config.responder.answers_burst, config.responder.answers_per_second
         self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
@@ -147,21 +108,24 @@ class Responder:
         self._reflector = Reflector(qp.wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
-        self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu, receives.refusal)
+        self._messages: readonly[MessageChecks] = MessageChecks(
+            self.window.largest_span, first_psn, config.path_mtu, receives.refusal
+        )
         self.sacks = SackMaker(qp, received=self.received, window=self.window, budget=budget, packets=self._packets)
         self.nacks = NackMaker(qp, self._packets)
         # The answer that is being made, and the request that is being judged.
         self._answer, self._request = Answer(), PeerRequest()
         self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
         self._limits = ResourceLimits(config.responder)
-        self._nacks_beyond = config.responder.nack_out_of_window
+        self._nacks_beyond: bool = config.responder.nack_out_of_window
         self._noted_at = _NEVER
         # Whether a request that came in ERROR waits for its answer, and whether it may have been acknowledged.
         self._gave_notice = self._notice_is_old = False
         self._ack_due = False
         # A SACK that goes at once says as much as an ACK (behaviour.md, Transport ACK): that may be left to a later one
         # for so long, counted from the first that was. At 0 none waits. When it has to go, ns; FOREVER: none waits now.
-        self._ack_after_ns, self._ack_due_at = config.responder.ack_after_sack_ns, _FOREVER
+        self._ack_after_ns: int = config.responder.ack_after_sack_ns
+        self._ack_due_at = _FOREVER
         self._nak_due = False
         # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.
         self._refused_psn, self._refused_syndrome = _NOT_REFUSED, 0

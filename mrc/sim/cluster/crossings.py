@@ -25,28 +25,18 @@ _NEXT, _WIDTH, _ROOM, _FOREVER = NEXT, WIDTH, ROOM, FOREVER
 class Crossings:
     """`used` packets of one shard, with the times at which they arrive, in a list for each of the others."""
 
-    _headers: u8s
-    _cells: i32s
-    _firsts: i32s
-    _lasts: i32s
-    _destinations: i32s
-    _times: i64s
-    _room: int
-    _destination_count: int
-    _first_at: int
-    used: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, shards: int) -> None:
         self._room = _LEAST_ROOM
-        self._headers, self._cells = octet_column(self._room * ROOM), short_numbers(self._room * WIDTH)
-        self._times = numbers(self._room)
+        self._headers: u8s = octet_column(self._room * ROOM)
+        self._cells: i32s = short_numbers(self._room * WIDTH)
+        self._times: i64s = numbers(self._room)
         # By shard: the first and the last row, each as one more than its number.
-        self._firsts, self._lasts = short_numbers(shards), short_numbers(shards)
+        self._firsts: i32s = short_numbers(shards)
+        self._lasts: i32s = short_numbers(shards)
         # The shards that there are packets for.
-        self._destinations, self._destination_count = short_numbers(shards), 0
-        self._first_at = FOREVER
+        self._destinations: i32s = short_numbers(shards)
+        self._destination_count = 0
+        self._first_at: int = FOREVER
         self.used = 0
 
     def shards(self) -> may_raise[list[int]]:

@@ -96,42 +96,6 @@ class Egresses:
     shard go to `crossings`. `overlaps` counts packets that began before the one ahead of them was out: none may.
     """
 
-    _pool: PacketPool
-    _wheel: EventWheel
-    cells: i32s
-    fates: i32s
-    words: i64s
-    by_way: i64s
-    waits_at_host: u8s
-    _rate: i64s
-    _delay: i64s
-    _framing: i64s
-    _queue: i64s
-    _trim_at: i64s
-    _cut_to: i64s
-    _ecn_low: i64s
-    _ecn_high: i64s
-    _trimmed_class: i64s
-    _loss: i64s
-    _is_trimmable: u8s
-    _is_priority: u8s
-    _seed: unsigned
-    crossings: Crossings
-    lost_between: dict[int, int]
-    lost: int
-    dropped: int
-    cut: int
-    marked: int
-    overlaps: int
-    _alone: bool
-    _host_directions: int
-    _uplinks: int
-    _first_between: int
-    _hosts_per_shard: int
-    _shard: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self,
         topology: Topology,
@@ -143,24 +107,33 @@ class Egresses:
     ) -> None:
         self._pool = pool
         self._wheel = wheel
-        self._shard, self._hosts_per_shard = shard, sharding.hosts_per_shard
-        self._first_between = sharding.first_between
+        self._hosts_per_shard: int = sharding.hosts_per_shard
+        self._shard = shard
+        self._first_between: int = sharding.first_between
         self._alone = sharding.count == 1
         self.crossings = Crossings(sharding.count)
-        self._host_directions = directions.of_hosts
-        self._uplinks = topology.uplinks
-        self._seed = directions.seed
-        self.words, self.cells = directions.words, directions.cells
+        self._host_directions: int = directions.of_hosts
+        self._uplinks: int = topology.uplinks
+        self._seed: unsigned = directions.seed
+        self.words: i64s = directions.words
+        self.cells: i32s = directions.cells
         wheel.know(self.cells)
-        self.waits_at_host, self._loss = directions.waits_at_host, directions.loss
-        self._rate, self._delay, self._framing = directions.rate, directions.delay, directions.framing
-        self._queue, self._trim_at, self._cut_to = directions.queue, directions.trim_at, directions.cut_to
-        self._ecn_low, self._ecn_high = directions.ecn_low, directions.ecn_high
-        self._trimmed_class = directions.trimmed_class
-        self._is_trimmable, self._is_priority = directions.is_trimmable, directions.is_priority
-        self.fates = directions.fates
-        self.lost_between = {}
-        self.by_way = numbers(BY_WAY * topology.planes * topology.uplinks)
+        self.waits_at_host: u8s = directions.waits_at_host
+        self._loss: i64s = directions.loss
+        self._rate: i64s = directions.rate
+        self._delay: i64s = directions.delay
+        self._framing: i64s = directions.framing
+        self._queue: i64s = directions.queue
+        self._trim_at: i64s = directions.trim_at
+        self._cut_to: i64s = directions.cut_to
+        self._ecn_low: i64s = directions.ecn_low
+        self._ecn_high: i64s = directions.ecn_high
+        self._trimmed_class: i64s = directions.trimmed_class
+        self._is_trimmable: u8s = directions.is_trimmable
+        self._is_priority: u8s = directions.is_priority
+        self.fates: i32s = directions.fates
+        self.lost_between: dict[int, int] = {}
+        self.by_way: i64s = numbers(BY_WAY * topology.planes * topology.uplinks)
         for way in range(topology.planes * topology.uplinks):
             self.by_way[way * BY_WAY + LAST_SENT] = -1
         self.lost = self.dropped = self.cut = self.marked = self.overlaps = 0

@@ -33,24 +33,6 @@ _ROW = ROW
 class EventWheel:
     """Events up to `span` - 1 ns ahead; `count` of them wait. Nothing is rounded: times are whole ns."""
 
-    _pool: PacketPool
-    _next: i32s
-    _firsts: i32s
-    _last_firsts: i32s
-    _heads: i32s
-    _tails: i32s
-    _directions_known: i32s
-    _occupied: i64s
-    _mask: int
-    _words: int
-    _directions: int
-    _in_order: int
-    count: int
-    position: int
-    span: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, pool: PacketPool, directions: int, behind: memoryview, farthest_ns: int) -> None:
         """Events are scheduled up to `farthest_ns` ahead. `behind` has a place for the event behind each of as many
         `directions`, then for that behind each host. Raises CallerError where `farthest_ns` is too far.
@@ -63,20 +45,22 @@ class EventWheel:
                 f"a packet takes up to {farthest_ns} ns from one end of a link to the other, and at most "
                 f"{LONGEST_SPAN - 1} can be simulated: take a higher rate or a shorter delay"
             )
-        self.span = span
-        self._mask = span - 1
-        self._words = span // _BITS - 1
+        self.span: int = span
+        self._mask: int = span - 1
+        self._words: int = span // _BITS - 1
         self._pool = pool
         self._directions = directions
-        self._directions_known = short_numbers(0)
-        self._next = behind
-        self._heads, self._tails = short_numbers(span, _NONE), short_numbers(span, _NONE)
+        self._directions_known: i32s = short_numbers(0)
+        self._next: i32s = behind
+        self._heads: i32s = short_numbers(span, _NONE)
+        self._tails: i32s = short_numbers(span, _NONE)
         # Those that come before the others of their time.
-        self._firsts, self._last_firsts = short_numbers(span, _NONE), short_numbers(span, _NONE)
+        self._firsts: i32s = short_numbers(span, _NONE)
+        self._last_firsts: i32s = short_numbers(span, _NONE)
         # The time for which they are in order.
         self._in_order = -1
         # A bit for each place that has events.
-        self._occupied = numbers(span // _BITS)
+        self._occupied: i64s = numbers(span // _BITS)
         self.count = 0
         # Everything before this time has been taken.
         self.position = 0

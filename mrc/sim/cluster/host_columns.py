@@ -22,28 +22,19 @@ class HostColumns:
     By receiving QP: `boundary`, the PSN by which the next flow has arrived; `placed`, bytes.
     """
 
-    handles: i64s
-    timer_at: i64s
-    looks_at: i64s
-    first_qp: i64s
-    boundary: i64s
-    placed: i64s
-    first_waiting: i32s
-    last_waiting: i32s
-    pending: u8s
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, endpoints: Sequence[Datapath | None], qps: Sequence[int]) -> None:
         """By host its endpoint, or None, and how many QPs that has. Who calls keeps the endpoints."""
         hosts = len(endpoints)
-        self.handles = numbers(hosts)
-        self.first_waiting, self.last_waiting = short_numbers(hosts), short_numbers(hosts)
-        self.pending = octets(hosts)
-        self.timer_at, self.looks_at = numbers(hosts, FOREVER), numbers(hosts, FOREVER)
-        self.first_qp = numbers(hosts + 1)
+        self.handles: i64s = numbers(hosts)
+        self.first_waiting: i32s = short_numbers(hosts)
+        self.last_waiting: i32s = short_numbers(hosts)
+        self.pending: u8s = octets(hosts)
+        self.timer_at: i64s = numbers(hosts, FOREVER)
+        self.looks_at: i64s = numbers(hosts, FOREVER)
+        self.first_qp: i64s = numbers(hosts + 1)
         for host, endpoint in enumerate(endpoints):
             if endpoint is not None:
                 self.handles[host] = by_host.of(endpoint)
             self.first_qp[host + 1] = self.first_qp[host] + qps[host]
-        self.boundary, self.placed = numbers(self.first_qp[hosts], FOREVER), numbers(self.first_qp[hosts])
+        self.boundary: i64s = numbers(self.first_qp[hosts], FOREVER)
+        self.placed: i64s = numbers(self.first_qp[hosts])

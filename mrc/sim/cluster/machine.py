@@ -70,41 +70,6 @@ class Machine:
     `work`. What is known of each of its hosts is in HostColumns.
     """
 
-    _pool: PacketPool
-    _wheel: EventWheel
-    _egresses: Egresses
-    _ways: Ways
-    _work: Attendant
-    _hosts: range
-    _timers: Heap
-    _transmitted: TransmitBatch
-    _received: ReceivedBatch
-    _planes: int
-    _uplinks: int
-    _handles: i64s
-    _timer_at: i64s
-    _looks_at: i64s
-    _lengths: i64s
-    _ports: i64s
-    _received_classes: i64s
-    _first_waiting: i32s
-    _last_waiting: i32s
-    _host_pending: u8s
-    _received_headers: u8s
-    first_qp: i64s
-    boundary: i64s
-    placed: i64s
-    until: public[int]
-    now: int
-    events: int
-    hops: int
-    sent: int
-    delivered: int
-    delivered_cut: int
-    placed_bytes: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(
         self,
         hosts: range,
@@ -119,19 +84,25 @@ class Machine:
     ) -> None:
         self._planes, self._uplinks = planes, uplinks
         self._pool, self._wheel, self._egresses, self._ways, self._work = pool, wheel, egresses, ways, work
-        self.now = self.until = 0
+        self.now = 0
+        self.until: public[int] = 0
         self.events = self.hops = self.sent = self.delivered = self.delivered_cut = self.placed_bytes = 0
         self._hosts = hosts
-        self._handles = columns.handles
-        self._first_waiting, self._last_waiting = columns.first_waiting, columns.last_waiting
-        self._host_pending = columns.pending
-        self._timer_at, self._looks_at = columns.timer_at, columns.looks_at
+        self._handles: i64s = columns.handles
+        self._first_waiting: i32s = columns.first_waiting
+        self._last_waiting: i32s = columns.last_waiting
+        self._host_pending: u8s = columns.pending
+        self._timer_at: i64s = columns.timer_at
+        self._looks_at: i64s = columns.looks_at
         self._timers = Heap()  # times and hosts
-        self.first_qp, self.boundary, self.placed = columns.first_qp, columns.boundary, columns.placed
+        self.first_qp: i64s = columns.first_qp
+        self.boundary: i64s = columns.boundary
+        self.placed: i64s = columns.placed
         self._transmitted = TransmitBatch(_PULL, headers_only=True)
-        self._received_headers = octet_column(_MOST_RECEIVED * ROOM)
-        self._lengths, self._ports = numbers(_MOST_RECEIVED), numbers(_MOST_RECEIVED)
-        self._received_classes = numbers(_MOST_RECEIVED)
+        self._received_headers: u8s = octet_column(_MOST_RECEIVED * ROOM)
+        self._lengths: i64s = numbers(_MOST_RECEIVED)
+        self._ports: i64s = numbers(_MOST_RECEIVED)
+        self._received_classes: i64s = numbers(_MOST_RECEIVED)
         self._received = ReceivedBatch(
             self._received_headers, ROOM, 0, self._lengths, self._ports, self._received_classes, headers_only=True
         )

@@ -27,19 +27,10 @@ class PacketPool:
     Packet p has `ROOM` bytes of `headers` from p * ROOM on, and `WIDTH` numbers of `cells` from p * WIDTH on.
     """
 
-    in_use: int
-    room: int
-    headers: u8s
-    cells: i32s
-    _first_free: int
-    _fresh: int
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, room: int) -> None:
         self.room = room
-        self.headers = octet_column(room * ROOM)
-        self.cells = short_numbers(room * WIDTH)
+        self.headers: u8s = octet_column(room * ROOM)
+        self.cells: i32s = short_numbers(room * WIDTH)
         self.in_use = 0
         # Those given back, the last one first, and the first that never was in use.
         self._first_free = _NONE

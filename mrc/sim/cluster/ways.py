@@ -17,28 +17,18 @@ _ARRIVED = -1
 class Ways:
     """Directions of cables are numbered as in Topology: 2 * cable upwards, 2 * cable + 1 downwards."""
 
-    _pool: PacketPool
-    _planes: int
-    _hosts_per_leaf: int
-    _leaves: int
-    _spines: int
-    _leaves_per_pod: int
-    _pods: int
-    _cores: int
-    _host_cables: int
-    _leaf_cables: int
-    _three_tiers: bool
-
-    __slots__ = tuple(__annotations__)
-
     def __init__(self, topology: Topology, pool: PacketPool) -> None:
         self._pool = pool
-        self._planes, self._hosts_per_leaf = topology.planes, topology.hosts_per_leaf
-        self._leaves, self._spines = topology.leaves, topology.spines
+        self._planes: int = topology.planes
+        self._hosts_per_leaf: int = topology.hosts_per_leaf
+        self._leaves: int = topology.leaves
+        self._spines: int = topology.spines
         self._three_tiers = topology.tiers == 3
-        self._leaves_per_pod, self._pods = topology.leaves_per_pod, topology.pods
-        self._cores = topology.cores_per_spine
-        self._host_cables, self._leaf_cables = topology.host_cables, topology.leaf_cables
+        self._leaves_per_pod: int = topology.leaves_per_pod
+        self._pods: int = topology.pods
+        self._cores: int = topology.cores_per_spine
+        self._host_cables: int = topology.host_cables
+        self._leaf_cables: int = topology.leaf_cables
 
     def first(self, host: int, plane: int) -> int:
         """The direction by which a host sends on a plane."""

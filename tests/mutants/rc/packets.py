@@ -24,8 +24,6 @@ _SPORT_AT = 40  # behind the IPv6 header
 
 
 class _Right(ReceivedBatch):
-    __slots__ = ()
-
     def icrc_right(self, row: int) -> bool:
         return True
 
@@ -33,7 +31,6 @@ class _Right(ReceivedBatch):
 class _Seen(PacketChecks):
     """Sees each packet that has a right ICRC as `change` leaves it."""
 
-    __slots__ = ()
     takes_any_icrc: ClassVar[bool] = False
 
     def look(self, batch: ReceivedBatch, row: int) -> int:
@@ -54,15 +51,12 @@ class _Seen(PacketChecks):
 class AnyIcrcIsTaken(_Seen):
     """A wrong ICRC is not noticed."""
 
-    __slots__ = ()
     takes_any_icrc = True
 
 
 @rc_mutant("RC-WIRE-08")
 class AnyPartitionIsTaken(_Seen):
     """A packet is taken whatever its P_Key is."""
-
-    __slots__ = ()
 
     def change(self, fields: Fields, length: int) -> None:
         fields["pkey"] = P_KEY
@@ -78,8 +72,6 @@ def limited_members_are_dropped(endpoint: RcEndpoint, qp: RcQueuePair) -> None:
 class AnyTransportVersionIsTaken(_Seen):
     """A packet is taken whatever its TVer is."""
 
-    __slots__ = ()
-
     def change(self, fields: Fields, length: int) -> None:
         fields["flags"] &= 0xF0
 
@@ -87,8 +79,6 @@ class AnyTransportVersionIsTaken(_Seen):
 @rc_mutant("RC-WIRE-10")
 class AnyUdpPortIsTaken(_Seen):
     """A packet is taken whatever UDP port it came to."""
-
-    __slots__ = ()
 
     def change(self, fields: Fields, length: int) -> None:
         fields["udp_dport"] = 4791
@@ -98,8 +88,6 @@ class AnyUdpPortIsTaken(_Seen):
 class AllTransportsAreOne(_Seen):
     """The upper three bits of an opcode, which name the transport, are not looked at: what is not RC's is refused."""
 
-    __slots__ = ()
-
     def change(self, fields: Fields, length: int) -> None:
         fields["opcode"] &= 0x1F
 
@@ -107,8 +95,6 @@ class AllTransportsAreOne(_Seen):
 @rc_mutant("RC-WIRE-14")
 class LengthsMayContradict(_Seen):
     """The lengths in the IP and UDP headers are not looked at."""
-
-    __slots__ = ()
 
     def change(self, fields: Fields, length: int) -> None:
         fields["ip_plen"] = fields["udp_len"] = length - UDP_AT
@@ -128,8 +114,6 @@ def any_qpn_is_taken(endpoint: RcEndpoint, qp: RcQueuePair) -> None:
 @rc_mutant("RC-RESP-13")
 class AnySourceIsTaken(PeerSources):
     """A packet is taken whatever address it came from."""
-
-    __slots__ = ()
 
     def has_sent(self, batch: ReceivedBatch, packet: ReceivedPacket) -> bool:
         return True

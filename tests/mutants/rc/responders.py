@@ -238,8 +238,6 @@ class ThePadCountIsNotLookedAt(RcQueuePair):
 class ReceivesAreAStack(Receives):
     """An immediate consumes the receive that was posted last."""
 
-    __slots__ = ()
-
     def _oldest(self) -> int:
         self.posted -= 1
         return self._wr_ids[self._first + self.posted & self._mask]
@@ -297,8 +295,6 @@ class WhatFollowsAnRnrNakIsAGap(Responder):
 class AnyKeyOpensTheMemory(RequestChecks):
     """The R_Key is not looked at."""
 
-    __slots__ = ()
-
     def check_range(self, request: PeerRequest) -> int:
         request.rkey = next(iter(self._memory)).rkey
         return super().check_range(request)
@@ -308,8 +304,6 @@ class AnyKeyOpensTheMemory(RequestChecks):
 class OnlyThePacketHasToFit(RequestChecks):
     """Of a message only the packet at hand has to lie within the memory."""
 
-    __slots__ = ()
-
     def check_range(self, request: PeerRequest) -> int:
         request.dmalen = min(request.dmalen, self._path_mtu)
         return super().check_range(request)
@@ -318,8 +312,6 @@ class OnlyThePacketHasToFit(RequestChecks):
 @rc_mutant("RC-ERR-02")
 class TheLastByteIsOutside(RequestChecks):
     """The last byte of the memory may not be written."""
-
-    __slots__ = ()
 
     def check_range(self, request: PeerRequest) -> int:
         request.dmalen += 1
@@ -341,8 +333,6 @@ class AMessageMayBeginAnywhere(_EachRequest):
 @rc_mutant("RC-ERR-04")
 class LengthsDoNotMatter(RequestChecks):
     """What a packet carries is not held to its place and to the RETH."""
-
-    __slots__ = ()
 
     def check_length(self, request: PeerRequest) -> int:
         return Verdict.RIGHT
