@@ -39,8 +39,3 @@ def test_only_what_moved_by_more_than_a_tenth_of_a_steady_machine_has_moved(comp
         "codec::slower": pytest.approx(0.2),
         "codec::faster": pytest.approx(-0.5),
     }
-
-
-def test_the_recorded_run_is_of_the_suites_there_are(compare: dict[str, Any]) -> None:
-    suites = {name.partition("::")[0] for name in compare["load"]()}
-    assert suites == {path.stem.removeprefix("test_benchmark_") for path in BENCHMARKS.glob("test_*.py")} != set()
