@@ -27,10 +27,10 @@ def test_every_requirement_has_a_test_and_every_cited_id_exists() -> None:
     ("rows", "test", "code", "says"),
     [
         (ROW.format(1), 'def test_a() -> None:\n    """MRC-X-01."""\n', 0, ""),
-        (ROW.format(1), '@mark(ids=("MRC-X-01",))\ndef test_a() -> None:\n    pass\n', 0, ""),
         (ROW.format(1) + ROW.format(2), 'def test_a() -> None:\n    """MRC-X-01..02."""\n', 0, ""),
-        # Only a test tests.
-        (ROW.format(1), 'def helper() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-01"),
+        (ROW.format(1), '@case("MRC-X-01/variant", look_at="it")\ndef it() -> None:\n    pass\n', 0, ""),
+        # Only a test or a case tests.
+        (ROW.format(1), '@case("MRC-X-02")\ndef it() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-01"),
         (ROW.format(1), '"""MRC-X-01."""\n\n\ndef test_a() -> None:\n    pass\n', 1, "MRC-X-01"),
         (ROW.format(1), 'def test_a() -> None:\n    """MRC-X-011, MMRC-X-01."""\n', 1, "MRC-X-01"),
         (ROW.format(1), '"""MRC-X-02."""\n\n\ndef test_a() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-02"),
@@ -43,8 +43,9 @@ def test_every_requirement_has_a_test_and_every_cited_id_exists() -> None:
 def test_what_is_missing_or_unknown_is_a_failure(tmp_path: Path, rows: str, test: str, code: int, says: str) -> None:
     (tmp_path / "docs" / "contributing").mkdir(parents=True)
     (tmp_path / "docs" / "contributing" / "requirements.md").write_text(HEAD + rows)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_it.py").write_text(test)
+    place = tmp_path / ("mrc/conformance/cases/it.py" if "@case" in test else "tests/test_it.py")
+    place.parent.mkdir(parents=True)
+    place.write_text(test)
     done = run("--root", tmp_path)
     assert done.returncode == code
     assert says in done.stdout + done.stderr
