@@ -121,13 +121,6 @@ def test_dcids_may_be_those_of_the_data() -> None:
     assert {sack["bth"]["dqp"], nack["bth"]["dqp"]} == {PEER_QPN}
 
 
-def test_dcids_of_a_nack_are_those_of_the_nack() -> None:
-    """wire.md section 7: "spdcid, as in a SACK". MRC-NACK-25."""
-    hand = HandPeer(CONFIG)
-    (nack,) = of(hand.exchange(hand.request(5000, b"x")), NACK)
-    assert (nack["neth"]["spdcid"], nack["neth"]["dpdcid"]) == (hand.qp.qpn & 0xFFFF, PEER_QPN & 0xFFFF)
-
-
 # ------------------------------------------------------------------ CC_STATE
 
 
