@@ -25,7 +25,7 @@ def not_in_a_child(it: Abandoned) -> None:
 
 def _in_the_child() -> None:
     for each in list(_open):
-        each._abandon()
+        each._abandon()  # noqa: SLF001
 
 
 os.register_at_fork(after_in_child=_in_the_child)

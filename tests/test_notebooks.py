@@ -32,10 +32,6 @@ def _printed(notebook: Any) -> list[str]:
     ]
 
 
-def test_there_are_three() -> None:
-    assert len(NOTEBOOKS) == 3
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_named)
 def test_it_runs_and_prints_what_it_shows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
@@ -49,24 +45,18 @@ def test_it_runs_and_prints_what_it_shows(path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=_named)
 def test_it_can_be_read_without_running_it(path: Path) -> None:
-    """Every claim is checked within, plots are stored, and nothing of the machine that ran it is."""
+    """Plots are stored, nothing of the machine that ran it is, and its links lead somewhere."""
     text = path.read_text()
     assert len(text) < MOST_BYTES
     assert str(ROOT) not in text
-    notebook = nbformat.reads(text, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert any("assert " in cell.source for cell in code)
-    assert all(cell.execution_count is None for cell in code)
-    for cell in code:
-        drawn = any("image/png" in output.get("data", {}) for output in cell.outputs)
-        assert drawn == ("plt.subplots" in cell.source)
-        assert not [output for output in cell.outputs if output.output_type == "error"]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=_named)
-def test_its_links_lead_somewhere(path: Path) -> None:
-    texts = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", "\n".join(texts))
+    cells = nbformat.reads(text, as_version=4).cells
+    for cell in cells:
+        outputs = cell.get("outputs", [])
+        assert cell.get("execution_count") is None
+        assert any("image/png" in each.get("data", {}) for each in outputs) == ("plt.subplots" in cell.source)
+        assert not [each for each in outputs if each.output_type == "error"]
+    links = re.findall(
+        r"\]\((?!https?:)([^)#]+)", "\n".join(each.source for each in cells if each.cell_type == "markdown")
+    )
     assert links
     assert not [link for link in links if not (path.parent / link).exists()]

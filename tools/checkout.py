@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STARTED = "MRC_TOOLSTARTED_AGAIN"
+STARTED = "MRC_TOOL_STARTED_AGAIN"
 _START = 'set -euo pipefail; source "$1/tools/setup.sh"; setup "$2"; shift 2; exec "$venv/bin/python" "$@"'
 
 

@@ -115,7 +115,7 @@ class Group:
         with self._lock:
             self._check_open("subgroup")
             number = self._made[chosen]
-            self._subgroups = [each for each in self._subgroups if not each._closed]
+            self._subgroups = [each for each in self._subgroups if not each._closed]  # noqa: SLF001
             place = Place(self._membership, chosen, _name(chosen, number))
             made = Group(
                 self.device,
@@ -426,7 +426,7 @@ class Group:
                 return
             self._closed = True
         for each in self._subgroups:
-            each._give_up(why)
+            each._give_up(why)  # noqa: SLF001
         work = Work(self._bells, "close")
         error = GroupError(why, self.rank)
 
@@ -473,7 +473,7 @@ def _name(ranks: Sequence[int], number: int) -> str:
 
 def _after_fork() -> None:
     for group in list(_groups):
-        group._closed = group._forked = True
+        group._closed = group._forked = True  # noqa: SLF001
 
 
 _groups: weakref.WeakSet[Group] = weakref.WeakSet()

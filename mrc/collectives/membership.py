@@ -121,14 +121,14 @@ class Membership:
 
     def _join_within(self, place: Place) -> None:
         """All that there is to know is known around, or will be."""
-        self._control = place.around._control
+        self._control = place.around._control  # noqa: SLF001
         assert self._control is not None
         self._control.listen(self.inbox, self)
 
         def whole() -> None:
             with self._changed:
                 for rank in self._others:
-                    process, inbox = place.around._members[place.ranks[rank]]
+                    process, inbox = place.around._members[place.ranks[rank]]  # noqa: SLF001
                     self._members[rank] = _Member(process, f"{inbox}/{place.name}")
                 early, self._early = self._early, []
             self._whole()
@@ -137,7 +137,7 @@ class Membership:
             for process, why in list(self._gone.items()):
                 self.gone(process, why)
 
-        place.around._once_whole(whole)
+        place.around._once_whole(whole)  # noqa: SLF001
 
     def _once_whole(self, action: Callable[[], None]) -> None:
         """Run `action` once all ranks have come."""

@@ -115,7 +115,7 @@ class Crafted:
         profile = self.profile
         kept = BTH_LENGTH + profile.trim_keeps_after_bth if kept is None else kept
         dscp = profile.dscp_trimmed_lasthop if lasthop else profile.dscp_trimmed
-        packet = replace(self, kept=kept)._outermost_dscp(dscp)
+        packet = replace(self, kept=kept)._outermost_dscp(dscp)  # noqa: SLF001
         if packet.carriage.outer is not None or not lengths:
             # The inner lengths keep their old value; the outer one is what there is.
             udp_length = UDP_LENGTH + len(self._transport) + ICRC_LENGTH
@@ -181,7 +181,7 @@ class Crafted:
             return replace(self, carriage=replace(self.carriage, sport=sport, flow_label=label))
         if name in ("dscp", "ecn"):
             packet = self._with(f"inner_{name}", value)
-            return packet._with(f"outer_{name}", value) if self.carriage.outer is not None else packet
+            return packet._with(f"outer_{name}", value) if self.carriage.outer is not None else packet  # noqa: SLF001
         if name in ("inner_dscp", "inner_ecn"):
             traffic_class = _put(self.carriage.traffic_class, name, value)
             return replace(self, carriage=replace(self.carriage, traffic_class=traffic_class))

@@ -404,7 +404,7 @@ def _finish(found: state.LabState) -> None:
         if found.fast:
             from mrc.lab import fast
 
-            fast.install(lab._plans, lab._route)
-        lab._impair_as_described(found.topology.links)
+            fast.install(lab._plans, lab._route)  # noqa: SLF001
+        lab._impair_as_described(found.topology.links)  # noqa: SLF001
     finally:
         lab.close()

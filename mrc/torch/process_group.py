@@ -362,7 +362,7 @@ def _end_all() -> None:
 def _after_fork() -> None:
     """A child's groups are its parent's: it must not end them, by itself or with itself."""
     for group in list(_open):
-        group._closed = True
+        group._closed = True  # noqa: SLF001
     _open.clear()
 
 

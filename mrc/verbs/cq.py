@@ -47,7 +47,7 @@ class CompChannel:
         there is none, ETIMEDOUT after any other, EIO when the channel is closed.
         """
         cq = self._events.get(timeout)
-        with cq._lock:
+        with cq._lock:  # noqa: SLF001
             cq.unacknowledged += 1
         return cq
 
@@ -114,7 +114,7 @@ class CQ:
         context.check_open()
         if type(cqe) is not int or not 1 <= cqe <= MAX_CQE:
             raise VerbsError(EINVAL, f"cqe must be 1..{MAX_CQE}, got {cqe!r}")
-        if channel is not None and (channel.context is not context or channel._closed):
+        if channel is not None and (channel.context is not context or channel._closed):  # noqa: SLF001
             raise VerbsError(EINVAL, "the channel is closed, or another context's")
         if channel is not None and handler is not None:
             raise VerbsError(EINVAL, "a completion queue has a handler or a channel, not both")
@@ -227,7 +227,7 @@ class CQ:
                 self._armed = _Armed.NOTHING
         self._bells.ring()
         if tells and self.channel is not None:
-            self.channel._tell(self)
+            self.channel._tell(self)  # noqa: SLF001
 
     def forget(self, qp_num: int) -> None:
         """A QP is gone or begins anew: what it left here means nothing any more."""
@@ -247,7 +247,7 @@ class CQ:
         self._bells.close()
         if self.channel is not None:
             self.channel.cqs.discard(self)
-            self.channel._forget(self)
+            self.channel._forget(self)  # noqa: SLF001
         self.context.cqs.discard(self)
 
     def __enter__(self) -> CQ:

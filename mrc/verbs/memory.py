@@ -147,7 +147,7 @@ class MR:
         self.lkey = self.rkey = self.region.rkey
         self._closed = False
         try:
-            pd._add(self)
+            pd._add(self)  # noqa: SLF001
         except VerbsError:
             pd.context.device.call(lambda: pd.memory.deregister(self.region))
             raise
@@ -175,9 +175,9 @@ class MR:
             if self._closed:
                 return
             # First no packet may find it any more. Then look which QPs use it already.
-            self.pd._remove(self)
+            self.pd._remove(self)  # noqa: SLF001
             if any(qp.uses(self) for qp in list(self.pd.qps)):
-                self.pd._add(self)
+                self.pd._add(self)  # noqa: SLF001
                 raise VerbsError(EBUSY, f"posted work still reads from the region {self.lkey:#010x}")
             self._closed = True
         region, self.region = self.region, NO_BYTES

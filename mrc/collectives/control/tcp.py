@@ -464,9 +464,9 @@ class TcpControl:
 def _after_fork() -> None:
     """A child must not hold what tells the other ranks that this process has ended."""
     for control in list(_open):
-        if not control._over:
-            control._over = True
-            control._close_descriptors()
+        if not control._over:  # noqa: SLF001
+            control._over = True  # noqa: SLF001
+            control._close_descriptors()  # noqa: SLF001
     _no_fork.release()
 
 

@@ -47,8 +47,8 @@ class GlooReducer:
         self._from_numpy = torch.from_numpy
         gloo = dist.ProcessGroupGloo
         options = gloo._Options()
-        options._devices = [gloo.create_device(hostname=plan.address)]
-        options._timeout = timedelta(seconds=plan.timeout_s)
+        options._devices = [gloo.create_device(hostname=plan.address)]  # noqa: SLF001
+        options._timeout = timedelta(seconds=plan.timeout_s)  # noqa: SLF001
         store = dist.FileStore(os.path.join(plan.store, "gloo"), plan.ranks)
         self._group: Any = gloo(store, plan.rank, plan.ranks, options)
 

@@ -50,44 +50,6 @@ def test_a_hole_is_sent_again_with_rtx_and_nothing_else_is() -> None:
     assert hand.counters["retransmitted_packets"] == hand.counters["losses_by_hole"] == 2
 
 
-@pytest.mark.parametrize(("later", "lost"), [(1, False), (2, False), (3, True)])
-def test_the_reorder_guard_in_packets(later: int, lost: bool) -> None:
-    """C: 3 packets. RTT/4 is 25 microseconds here, and they are 100 apart. MRC-LOSS-02, MRC-LOSS-05."""
-    hand = HandPeer(CONFIG)
-    _under_way(hand, 10)
-    hand.exchange(hand.sack(9, trigger=9))
-    for _ in range(later + 1):
-        hand.post(256)
-        hand.transmitted()
-        hand.now += RTT
-    again = data(hand.exchange(hand.sack(9, above=range(11, 11 + later), trigger=10 + later)))
-    assert numbers(hand, again) == ([10] if lost else [])
-
-
-def test_the_reorder_guard_in_time() -> None:
-    """C: RTT/4. Sent within a few nanoseconds of each other, no count of later packets tells loss from reordering.
-
-    MRC-LOSS-05.
-    """
-    hand = HandPeer(CONFIG)
-    _under_way(hand, 10)
-    hand.exchange(hand.sack(9, trigger=9))
-    hand.post(256 * 30)
-    hand.transmitted()
-    hand.now += RTT
-    assert data(hand.exchange(hand.sack(9, above=range(11, 40), trigger=39))) == []
-
-
-def test_a_retransmission_is_not_lost_again_by_the_next_sack() -> None:
-    """Transmission order, not PSN order: what was sent before it says nothing about it. MRC-LOSS-03."""
-    hand = HandPeer(CONFIG)
-    _under_way(hand, 20)
-    assert numbers(hand, hand.exchange(hand.sack(4, above=range(6, 15), trigger=14))) == [5]
-    for highest in (16, 18, 20):
-        hand.now += 10 * MICROSECOND
-        assert data(hand.exchange(hand.sack(4, above=range(6, highest), trigger=highest - 1))) == []
-
-
 def test_a_retransmission_lost_too_is_sent_a_third_time() -> None:
     hand = HandPeer(CONFIG)
     _under_way(hand, 20)
@@ -99,30 +61,12 @@ def test_a_retransmission_lost_too_is_sent_a_third_time() -> None:
     assert data(again)[0]["bth"]["rtx"] == 1
 
 
-def test_retransmissions_go_before_new_data_oldest_first() -> None:
-    """MRC-SEND-06."""
-    hand = HandPeer(CONFIG)
-    _under_way(hand, 20)
-    hand.post(256 * 3)
-    sent = data(hand.exchange(hand.sack(2, above=[4, 5, 6, *range(8, 20)], trigger=19)))
-    assert numbers(hand, sent) == [3, 7, 20, 21, 22]
-    assert [packet["bth"]["ackreq"] for packet in sent] == [0, 0, 0, 0, 1]
-
-
 def test_a_lost_packet_acknowledged_in_time_is_not_sent_again() -> None:
     """Only what is missing: it was late, not lost. MRC-LOSS-10."""
     hand = HandPeer(CONFIG)
     _under_way(hand, 20)
     hand.receive(hand.sack(4, above=range(6, 20), trigger=19), hand.ack(19))
     assert data(hand.transmitted()) == []
-
-
-def test_a_bitmap_says_nothing_beyond_its_highest_1() -> None:
-    """A 0 bit is news only up to the highest 1 bit reported. MRC-SACK-24."""
-    hand = HandPeer(CONFIG)
-    _under_way(hand, 30)
-    assert numbers(hand, hand.exchange(hand.sack(4, above=range(6, 21), trigger=20))) == [5]
-    assert data(hand.exchange(hand.sack(4, above=range(6, 21), trigger=20))) == []
 
 
 def test_a_path_timer_finds_a_loss_no_hole_tells() -> None:

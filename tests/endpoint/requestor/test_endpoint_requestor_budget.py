@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
+from hand_peer import PROBE, SECOND, HandPeer, data, numbers, of
 from nacking import (
     CONFIG,
     NO_BITMAP,
@@ -23,7 +23,7 @@ from nacking import (
 from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import LossConfig, QpConfig
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.qp_states import QpState
 
 
@@ -126,48 +126,6 @@ def test_25_exponential_retries_are_for_ever_for_nacks_too() -> None:
         packet = nacked_again(hand, 1, TRIMMED, packet)
     for _ in range(60):
         packet = nacked_again(hand, 1, NO_BITMAP, packet)
-    assert hand.qp.state == QpState.RTS
-
-
-def test_holes_draw_on_no_budget() -> None:
-    """behaviour.md, Retry budget: "holes and path timers do not." MRC-RETRY-04. One retry is all there is."""
-    hand = trained(QpConfig(path_mtu=256, timeout=24, linear_retries=1, exponential_retries=0))
-    send(hand, 1)
-    received: set[int] = set()
-    for found in range(1, 11):
-        hand.now += RTT
-        for _ in range(4):
-            received |= set(send(hand, 1))
-            hand.now += 10 * MICROSECOND
-        hand.now += RTT
-        again = hand.exchange(hand.sack(0, above=received, trigger=max(received)))
-        assert numbers(hand, again) == [1]
-        assert hand.counters["losses_by_hole"] == found
-    assert hand.qp.state == QpState.RTS
-
-
-def test_path_timers_draw_on_no_budget() -> None:
-    """behaviour.md, Retry budget: "holes and path timers do not." MRC-RETRY-04.
-
-    The peer is heard all the time, but what it says has no hole in it that the guard would find.
-    """
-    config = QpConfig(
-        path_mtu=256,
-        timeout=24,
-        linear_retries=1,
-        exponential_retries=0,
-        loss=LossConfig(reorder_guard_packets=1000),
-    )
-    hand = trained(config)
-    send(hand, 1)
-    sent: list[Sent] = []
-    until = hand.now + 100 * MILLISECOND
-    while hand.now < until:
-        hand.now += RTT // 2
-        hand.receive(hand.ack(0))
-        sent += data(hand.run(hand.now))
-    assert len(sent) >= 4
-    assert hand.counters["losses_by_path_timer"] == len(sent)
     assert hand.qp.state == QpState.RTS
 
 

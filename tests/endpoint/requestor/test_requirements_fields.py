@@ -12,7 +12,6 @@ from hand_peer import (
     ECT0,
     MICROSECOND,
     ONLY_IMMEDIATE,
-    PEER_QPN,
     PROBE,
     REGION_VA,
     SACK,
@@ -77,14 +76,6 @@ def _every_kind(hand: HandPeer) -> dict[str, list[Sent]]:
     return kinds
 
 
-def test_every_packet_has_tver_0_neither_se_nor_m_and_the_default_p_key() -> None:
-    """MRC-WIRE-07, MRC-WIRE-22, MRC-WIRE-24."""
-    for kind, packets in _every_kind(HandPeer(CONFIG)).items():
-        for packet in packets:
-            bth = packet["bth"]
-            assert (bth["tver"], bth["se"], bth["m"], bth["pkey"]) == (0, 0, 0, 0xFFFF), kind
-
-
 @pytest.mark.parametrize("port", [4791, 4971, 7000])
 def test_every_packet_goes_to_the_configured_port(port: int) -> None:
     """4791 unless configured otherwise. MRC-WIRE-05."""
@@ -103,22 +94,6 @@ def test_the_accepted_ports_are_configurable(accepted: tuple[int, ...]) -> None:
     assert hand.counters["bad_udp_port"] == 3 - len(accepted)
 
 
-def test_a_probe_carries_the_peers_qpn_uses_no_psn_and_has_a_valid_timestamp() -> None:
-    """wire.md sections 3 and 8: it sends PSN 0; ftype is 1 where the timestamp is valid, in units of 128 ns.
-
-    MRC-WIRE-32, MRC-PROBE-02.
-    """
-    hand = HandPeer(CONFIG)
-    hand.post(256)
-    hand.transmitted()
-    (probe,) = of(hand.run(hand.now + SECOND // 2, stop_at_first=True), PROBE)
-    assert (probe["bth"]["dqp"], probe.psn) == (PEER_QPN, 0)
-    assert (probe["peth"]["ftype"], probe["peth"]["tsr"]) == (1, 0)
-    assert probe["peth"]["tx_timestamp"] == probe.at // 128 & 0xFFFF
-    hand.post(256)
-    assert numbers(hand, hand.transmitted()) == [1]
-
-
 def test_a_receiver_that_is_not_ready_is_no_rnr_nak() -> None:
     """No receive is posted; an RNR NAK has a syndrome from 0x20 to 0x3F, a NAK one from 0x60. MRC-WIRE-18."""
     for wait_ns in (0, 1000):
@@ -134,21 +109,6 @@ def test_a_receiver_that_is_not_ready_is_no_rnr_nak() -> None:
 
 def _dscps(hand: HandPeer) -> dict[str, set[int]]:
     return {kind: {packet.traffic_class >> 2 for packet in packets} for kind, packets in _every_kind(hand).items()}
-
-
-def test_what_is_sent_to_a_peer_that_answers_trims() -> None:
-    """First transmissions and probes may be trimmed, retransmissions too, in a class of their own.
-
-    MRC-ECN-06, MRC-ECN-07.
-    """
-    dscps = _dscps(connected(WireProfile(), Capability.TRIM_NACK))
-    assert (dscps["data"], dscps["probe"], dscps["retransmission"]) == ({4}, {4}, {8})
-
-
-def test_data_for_a_peer_that_cannot_answer_trims_is_not_to_be_trimmed() -> None:
-    """MRC-ECN-05, MRC-ECN-06."""
-    dscps = _dscps(connected(WireProfile(), NO_CAPABILITIES))
-    assert (dscps["data"], dscps["retransmission"], dscps["probe"]) == ({0}, {0}, {4})
 
 
 @pytest.mark.parametrize("capabilities", [NO_CAPABILITIES, Capability.TRIM_NACK])
@@ -189,12 +149,3 @@ def test_each_codepoint_is_a_switch() -> None:
         batch = ReceivedBatch.from_packets([cut], 0, [dscp << 2 | ECT0])
         hand.endpoint.receive(batch, hand.now)
         assert hand.counters.get("trimmed_received", 0) == int(trimmed), dscp
-
-
-def test_a_whole_packet_with_a_trimmed_codepoint_is_an_ordinary_one() -> None:
-    """MRC-TRIM-06."""
-    for dscp in (12, 16):
-        hand = HandPeer(CONFIG)
-        hand.exchange(hand.request(0, b"whole", traffic_class=dscp << 2 | ECT0), traffic_class=[dscp << 2 | ECT0])
-        assert hand.buffer[:5] == b"whole"
-        assert "trimmed_received" not in hand.counters

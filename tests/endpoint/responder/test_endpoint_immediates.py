@@ -103,13 +103,6 @@ def test_an_immediate_of_nothing_delivers_its_number() -> None:
     assert hand.qp.state == QpState.RTS
 
 
-def test_a_plain_write_makes_no_completion_and_consumes_nothing() -> None:
-    """ "A plain write makes no completion at the responder." MRC-IMM-06."""
-    hand = _with_receives(1)
-    hand.exchange(hand.request(0, b"plain"), _immediate(hand, 1, 0, 9))
-    assert _delivered(hand) == [(100, 4, 9)]
-
-
 def test_an_early_immediate_waits_until_every_earlier_request_has_arrived() -> None:
     """Plain writes too are earlier requests. Its payload is written at once. MRC-IMM-02."""
     hand = _with_receives(3)

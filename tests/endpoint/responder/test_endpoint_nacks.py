@@ -57,23 +57,6 @@ def _offset(hand: HandPeer, nack: Sent) -> int:
 # ------------------------------------------------------------------ trimmed packets
 
 
-@pytest.mark.parametrize("lengths", [True, False], ids=["lengths rewritten", "lengths as they were"])
-@pytest.mark.parametrize(("dscp", "reason"), [(DSCP_TRIMMED, TRIMMED), (DSCP_TRIMMED_LASTHOP, TRIMMED_LASTHOP)])
-def test_a_trimmed_packet_is_answered_with_the_nack_of_its_codepoint(dscp: int, reason: int, lengths: bool) -> None:
-    """behaviour.md, Responder: "A trimmed packet: NACK TRIMMED or TRIMMED_LASTHOP if that capability was negotiated".
-
-    wire.md section 12: "A receiver accepts every combination" of lengths. MRC-NACK-12, MRC-TRIM-04, MRC-TRIM-05.
-    """
-    hand = _answers_trims()
-    packet = hand.request(3, bytes(200), ev=EV, timestamp=0xABCD)
-    sent = hand.exchange(_trim(packet, dscp, lengths=lengths))
-    assert [answer.opcode for answer in sent] == [NACK]
-    assert sent[0]["neth"]["reason"] == reason
-    assert _offset(hand, sent[0]) == 3
-    assert hand.counters["trimmed_received"] == 1
-    assert hand.counters["nacks_sent"] == 1
-
-
 def test_what_a_nack_says() -> None:
     """wire.md section 7, byte by byte: entropy and tx_timestamp reflected, cc_type 2, everything reserved 0.
 
@@ -117,14 +100,6 @@ def test_what_a_nack_says() -> None:
         "tx_timestamp": 0xABCD,
     }
     assert nack.traffic_class >> 2 == 46  # DSCP_CONTROL: SACK, NACK, ACK
-
-
-@pytest.mark.parametrize("rtx", [0, 1])
-def test_a_nack_copies_the_rtx_bit(rtx: int) -> None:
-    """wire.md section 3: "a SACK or NACK copies the bit of the packet that triggered it". MRC-WIRE-27."""
-    hand = _answers_trims()
-    (nack,) = hand.exchange(_trim(hand.request(0, bytes(200), bth={"rtx": rtx})))
-    assert nack["bth"]["rtx"] == rtx
 
 
 @pytest.mark.parametrize(("stamped", "kept"), [(False, 8), (True, 4)], ids=["no TSETH", "TSETH cut off"])

@@ -1,38 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a responder grants, places and says of what was trimmed (behaviour.md, QP life and Responder)."""
+"""When a responder places, and what it says of what was trimmed (behaviour.md, Responder)."""
 
 from __future__ import annotations
 
 import pytest
-from hand_peer import ECT0, FIRST, LAST, MIDDLE, PROBE, REGION_VA, SACK, HandPeer, data, of
+from hand_peer import ECT0, PROBE, REGION_VA, SACK, HandPeer, data, of
 from within import SEEN_FROM_WITHIN
 
 from mrc.endpoint.config import QpConfig
 from mrc.wire import octets
 
 CONFIG = QpConfig(path_mtu=256)
-
-
-def test_the_minimum_capability_is_granted() -> None:
-    """MPR 8, which is 1024 PSNs, and 32 writes with immediate. MRC-QP-05."""
-    config = QpConfig()
-    assert (config.mpr_dest, config.max_wimm_dest) == (8, 32)
-    hand = HandPeer(config)
-    hand.exchange(hand.request(1023, b"last", va=REGION_VA))
-    assert hand.buffer[:4] == b"last"
-    hand.exchange(hand.request(1024, b"over", va=REGION_VA))
-    assert hand.buffer[:4] == b"last"
-
-
-def test_a_plain_write_makes_no_completion_at_the_responder() -> None:
-    """MRC-IMM-06."""
-    hand = HandPeer(CONFIG)
-    cut = ((FIRST, bytes(256)), (MIDDLE, bytes(256)), (LAST, b"end"))
-    packets = [
-        hand.request(at, payload, op=op, va=REGION_VA + 256 * at, dmalen=515) for at, (op, payload) in enumerate(cut)
-    ]
-    assert hand.exchange(*packets, hand.request(3, b"only", msn=1), hand.request(4, b"", msn=2))
-    assert hand.completed() == []
 
 
 @SEEN_FROM_WITHIN
