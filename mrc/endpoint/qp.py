@@ -351,6 +351,11 @@ class QueuePair:
         return self.arrivals.asked_at
 
     @property
+    def heard_at(self) -> int:
+        """When an answer, a request or a probe of the peer last arrived, ns; negative: never."""
+        return self.asked_at if self._requestor is None else max(self.asked_at, self._requestor.loss.last_heard())
+
+    @property
     def asks_again_ns(self) -> int:
         """The longest time between two probes of a peer whose answers are lost, ns, if its timeouts are as ours."""
         timeout = self.config.local_ack_timeout_ns
