@@ -212,6 +212,7 @@ class Endpoint:
 
     def _ready_to_send(self, qp: QueuePair) -> None:
         self._check_own(qp)
+        qp.ready_at = self.datapath.now
         if qp.controller is not None and qp.peer_node is not None:
             self.datapath.scheduler.govern(qp.datapath.slot, qp.controller)
             if qp.controller.wants_base_rtt:

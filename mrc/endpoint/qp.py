@@ -64,6 +64,7 @@ class QueuePair:
         "paths",
         "peer_node",
         "qpn",
+        "ready_at",
         "state",
     )
 
@@ -88,6 +89,8 @@ class QueuePair:
         self.counters = Counters()
         self.state = QpState.RESET
         self.error: str | None = None
+        # When it came to RTS, ns.
+        self.ready_at = 0
         self._memory = memory
         self._controller_factory = controller_factory
         # The controller of the destination, which other QPs may share; None before RTR.

@@ -37,16 +37,18 @@ class Silence:
         """Return the QPs of `others` that are to be given up together with `qp`. All of them have the same peer.
 
         `qp` has waited for an answer for `waited` ns. A QP goes with it if it has work and one of its own timeouts has
-        run out. So does a QP with work that the peer has answered before: QPs that wait in vain fill the window, and it
-        may have had its first turn just now. A QP without work stays, and so does one whose retries would last longer
-        than those of `qp`. If any QP has heard from the peer meanwhile, the result is empty: the peer is alive, and
-        only `qp` has failed. Or it fell silent a little later. So what waits now goes when the peer has been silent for
-        as long as `qp` would have waited (`due`).
+        run out. So does a QP with work that was connected when the peer was last heard: QPs that wait in vain fill the
+        window, and it may have had its first turn just now. One that was connected later stays, for the peer may have
+        come back as another. So does a QP without work, and one whose retries would last longer than those of `qp`.
+
+        If any QP has heard from the peer meanwhile, the result is empty: the peer is alive, and only `qp` has failed.
+        Or it fell silent a little later. So what waits now goes when the peer has been silent for as long as `qp` would
+        have waited (`due`).
         """
         most = qp.requestor.waits_at_most_ns
-        waiting = [each for each in others if each is not qp and _waits(each) and _patience(each) <= most]
         # One that was given up before may have been the last that heard from the peer.
         heard = max(each.heard_at for each in (qp, *others))
+        waiting = [each for each in others if each is not qp and _waits(each, heard) and _patience(each) <= most]
         # Where NACKs have used up retries it has waited for less.
         at = heard + max(waited, qp.config.gives_up_after_ns or most)
         if heard < now - waited and at <= now:
@@ -86,12 +88,11 @@ class Silence:
         return found
 
 
-def _waits(qp: QueuePair) -> bool:
-    """Whether it waits for the peer, and not just since now."""
+def _waits(qp: QueuePair, heard: int) -> bool:
+    """Whether it waits for the peer that was last heard at `heard`, ns."""
     if qp.state not in MAY_SEND:
         return False
-    requestor = qp.requestor
-    return requestor.waited_ns > 0 or (requestor.loss.last_heard() >= 0 and requestor.waits)
+    return qp.requestor.waited_ns > 0 or (qp.ready_at < heard and qp.requestor.waits)
 
 
 def _patience(qp: QueuePair) -> int:

@@ -196,19 +196,20 @@ def test_one_without_work_stays_and_so_does_one_that_has_just_begun() -> None:
     assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.ERROR, QpState.RTS]
 
 
-def test_one_that_has_just_begun_goes_along_where_the_peer_has_answered_it_before() -> None:
-    """It may have waited for room in the window until now, and its peer is the one that is silent."""
+def test_one_that_has_just_begun_goes_along_where_the_peer_was_heard_after_it_was_connected() -> None:
+    """It may have waited for room in the window until now, and its peer is the one that is silent. The peer of a QP
+    that was connected later may be another."""
     several = Several(2, 1 << 20, config=CONFIG)
     hand = several.hand
-    _posted(several, 1)
-    hand.receive(hand.ack(0))
     hand.run(hand.now + SECOND)
+    several.of(0).receive(hand.probe())
     _posted(several, 0)
     began = hand.now
+    several.qps.append(hand.connect(CONFIG, qpn=PEER_QPN + 2))
     hand.run(began + SILENT - TIMEOUT // 2)
-    _posted(several, 1)
+    _posted(several, 1, 2)
     hand.run(began + SILENT)
-    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.ERROR]
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.ERROR, QpState.RTS]
 
 
 def test_one_that_its_owner_ends_takes_none_along() -> None:
