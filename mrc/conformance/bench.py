@@ -25,6 +25,7 @@ from mrc.wire.profile import WireProfile
 
 # How long an immediate may wait for a receive until it is refused (MRC-IMM-07; C: no source says it).
 FOR_A_RECEIVE = seconds(10)
+_HELD_FOR_A_BURST = us(900)  # less than SOON
 SOON = ms(1)  # what is not expected at a certain time is expected by then
 
 
@@ -114,6 +115,16 @@ class Bench(TargetSide):
         if at is not None:
             self.wait_until(at)
         self.network.put(packets)
+
+    def send_together(self, *packets: Crafted) -> None:
+        """Send these in one burst. The target answers none of them before it has all, if it can be made to wait.
+
+        Without that a live target may take each of them for itself and answer it before the next one comes.
+        """
+        session = self.network.session
+        self.ask_if_it_can("answers to packets that the target has at once", lambda: session.hold(_HELD_FOR_A_BURST))
+        self.send(*packets)
+        self.ask_if_it_can("answers to packets that the target has at once", lambda: session.hold(0))
 
     def _send_one(self, packet: Crafted, at: int | None) -> Crafted:
         self.send(packet, at=at)

@@ -7,7 +7,7 @@ It does no I/O and owns no clock: every entry takes `now`, an int of nanoseconds
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 
 from mrc.endpoint.completions import Completion
@@ -31,7 +31,7 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.qpns import free_qpn
 from mrc.endpoint.responder.received import ReceiveBudget
-from mrc.endpoint.silence import wait_in_vain
+from mrc.endpoint.silence import Silence
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.endpoint.work_rings import WorkRings
 from mrc.errors import CallerError
@@ -107,6 +107,7 @@ class Endpoint:
             on_error=self._qp_error,
             denied=lambda profile_id, node: self.online.denied(profile_id, node.key),
         )
+        self._silence = Silence()
         # Whether the QPs of a peer that fell silent are on their way to ERROR.
         self._giving_up = False
         self._trace: EndpointTrace | None = None
@@ -211,6 +212,7 @@ class Endpoint:
 
     def _ready_to_send(self, qp: QueuePair) -> None:
         self._check_own(qp)
+        qp.ready_at = self.datapath.now
         if qp.controller is not None and qp.peer_node is not None:
             self.datapath.scheduler.govern(qp.datapath.slot, qp.controller)
             if qp.controller.wants_base_rtt:
@@ -360,18 +362,24 @@ class Endpoint:
     def _qp_error(self, qp: QueuePair, old: QpState, why: str, waited_ns: int) -> None:
         if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
             self.datapath.scheduler.window_moved(qp.datapath.slot)
-        self._report(qp_error(self.datapath.now, qp.qpn, old, why))
-        if not waited_ns or qp.peer_node is None or self._giving_up:
+        now, gone = self.datapath.now, list[tuple[QueuePair, int]]()
+        if waited_ns and qp.peer_node is not None and not self._giving_up:
+            others = [self.qps[qpn] for qpn in sorted(qp.peer_node.qpns)]
+            gone = [(other, qp.qpn) for other in self._silence.wait_in_vain(qp, others, waited_ns, now)]
+        self._report(qp_error(now, qp.qpn, old, why))
+        self._give_up(gone)
+
+    def _give_up(self, gone: Sequence[tuple[QueuePair, int]]) -> None:
+        """Each QP goes to ERROR, because the QP of the number beside it has."""
+        if not gone:
             return
         self._giving_up = True
         try:
-            others = [self.qps[qpn] for qpn in sorted(qp.peer_node.qpns)]
-            for other in wait_in_vain(qp, others, self.datapath.now - waited_ns):
+            for qp, with_qpn in gone:
                 # One that was destroyed as the work of another completed is nobody's any more.
-                if self.qps.get(other.qpn) is other:
-                    other.give_up(
-                        f"given up with QP {qp.qpn:#08x}: {qp.peer_node.label} has answered neither for so long"
-                    )
+                if self.qps.get(qp.qpn) is qp and qp.peer_node is not None:
+                    label = qp.peer_node.label
+                    qp.give_up(f"given up with QP {with_qpn:#08x}: {label} has answered neither for so long")
         finally:
             self._giving_up = False
 
@@ -409,12 +417,19 @@ class Endpoint:
         """
         self._go_to(now)
         self.datapath.intake.catch_up()
-        self._operations.on_timer(now)
+        self._on_timer_of_nodes(now)
         self.hand_over()
 
     def looks_at(self) -> int | None:
         """When `look_after` wants to be called at the latest, ns, or None."""
-        return self._operations.next_deadline()
+        of_operations, of_silence = self._operations.next_deadline(), self._silence.next_deadline()
+        if of_operations is None or of_silence is None:
+            return of_silence if of_operations is None else of_operations
+        return min(of_operations, of_silence)
+
+    def _on_timer_of_nodes(self, now: int) -> None:
+        self._operations.on_timer(now)
+        self._give_up(self._silence.due(self.qps, now))
 
     @property
     def work_has_ended(self) -> bool:
@@ -446,14 +461,14 @@ class Endpoint:
 
     def next_deadline(self) -> int | None:
         """When `on_timer` should be called next, ns, or None. It may come early: a call too soon does nothing."""
-        of_qps, of_nodes = self.datapath.next_deadline(), self._operations.next_deadline()
+        of_qps, of_nodes = self.datapath.next_deadline(), self.looks_at()
         earliest = of_qps if of_nodes is None else min(of_qps, of_nodes)
         return None if earliest == FOREVER else earliest
 
     def on_timer(self, now: int) -> None:
         """Run the timers that are due."""
         self._go_to(now)
-        self._operations.on_timer(now)
+        self._on_timer_of_nodes(now)
         self.datapath.on_timer(now)
         self.hand_over()
 

@@ -64,6 +64,7 @@ class QueuePair:
         "paths",
         "peer_node",
         "qpn",
+        "ready_at",
         "state",
     )
 
@@ -88,6 +89,8 @@ class QueuePair:
         self.counters = Counters()
         self.state = QpState.RESET
         self.error: str | None = None
+        # When it came to RTS, ns.
+        self.ready_at = 0
         self._memory = memory
         self._controller_factory = controller_factory
         # The controller of the destination, which other QPs may share; None before RTR.
@@ -349,6 +352,11 @@ class QueuePair:
     def asked_at(self) -> int:
         """When the last request or probe of the peer arrived, ns; -1: never."""
         return self.arrivals.asked_at
+
+    @property
+    def heard_at(self) -> int:
+        """When an answer, a request or a probe of the peer last arrived, ns; negative: never."""
+        return self.asked_at if self._requestor is None else max(self.asked_at, self._requestor.loss.last_heard())
 
     @property
     def asks_again_ns(self) -> int:

@@ -3,30 +3,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from mrc.endpoint.node.peer_node import PeerKey
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import MAY_SEND
+from mrc.endpoint.requestor.loss import STOPPED_NS
+
+# A QP with more patience than this waits for ever, as far as anybody can tell.
+_FOREVER_NS = 1 << 60
 
 
-def wait_in_vain(qp: QueuePair, others: Iterable[QueuePair], since: int) -> list[QueuePair]:
-    """Return the QPs of `others` that are to be given up together with `qp`. All of them have the same peer.
+@dataclass
+class _Watch:
+    """QPs that waited for a peer as another one was given up, which one that was, and when they are: unless something
+    comes of the peer after `heard`, ns."""
 
-    `qp` has had no answer since `since`, ns. A QP goes with it if one of its own timeouts has run out. So does a QP
-    whose work has no room in the window, because QPs that wait in vain fill it. A QP without work stays, and so does
-    one whose retries would last longer than those of `qp`. If any QP has heard from the peer since then, the result is
-    empty: the peer is alive, and only `qp` has failed.
-    """
-    if _heard(qp, since):
+    given_up: int
+    qpns: set[int]
+    heard: int
+    noticed: int
+    at: int
+
+
+class Silence:
+    """Which QPs are given up together, and when."""
+
+    def __init__(self) -> None:
+        self._watches: dict[PeerKey, _Watch] = {}
+
+    def wait_in_vain(self, qp: QueuePair, others: Sequence[QueuePair], waited: int, now: int) -> list[QueuePair]:
+        """Return the QPs of `others` that are to be given up together with `qp`. All of them have the same peer.
+
+        `qp` has waited for an answer for `waited` ns. A QP goes with it if it has work and one of its own timeouts has
+        run out. So does a QP with work that was connected when the peer was last heard: QPs that wait in vain fill the
+        window, and it may have had its first turn just now. One that was connected later stays, for the peer may have
+        come back as another. So does a QP without work, and one whose retries would last longer than those of `qp`.
+
+        If any QP has heard from the peer meanwhile, the result is empty: the peer is alive, and only `qp` has failed.
+        Or it fell silent a little later. So what waits now goes when the peer has been silent for as long as `qp` would
+        have waited (`due`).
+        """
+        most = qp.requestor.waits_at_most_ns
+        # One that was given up before may have been the last that heard from the peer.
+        heard = max(each.heard_at for each in (qp, *others))
+        waiting = [each for each in others if each is not qp and _waits(each, heard) and _patience(each) <= most]
+        # Where NACKs have used up retries it has waited for less.
+        at = heard + max(waited, qp.config.gives_up_after_ns or most)
+        if heard < now - waited and at <= now:
+            return waiting
+        if waiting and most < _FOREVER_NS and qp.peer_node is not None:
+            self._watch(qp.peer_node.key, _Watch(qp.qpn, {each.qpn for each in waiting}, heard, now, at))
         return []
-    most = qp.requestor.waits_at_most_ns
-    senders = [other for other in others if other is not qp and other.state in MAY_SEND]
-    if any(_heard(other, since) for other in senders):
-        return []
-    waiting = [each for each in senders if each.requestor.waited_ns or each.requestor.shut_out]
-    return [each for each in waiting if each.requestor.waits_at_most_ns <= most]
+
+    def _watch(self, key: PeerKey, watch: _Watch) -> None:
+        before = self._watches.get(key)
+        if before is not None and before.heard == watch.heard:
+            watch.qpns |= before.qpns
+            watch.at = max(watch.at, before.at)
+        self._watches[key] = watch
+
+    def next_deadline(self) -> int | None:
+        """When `due` wants to be called next, ns, or None."""
+        return min(watch.at for watch in self._watches.values()) if self._watches else None
+
+    def due(self, qps: Mapping[int, QueuePair], now: int) -> list[tuple[QueuePair, int]]:
+        """The QPs that are given up now, each with the number of the QP that was given up before it."""
+        found: list[tuple[QueuePair, int]] = []
+        if not self._watches:
+            return found
+        for key, watch in list(self._watches.items()):
+            if watch.at > now:
+                continue
+            if now - watch.at >= STOPPED_NS:
+                # This endpoint itself stood still. What has come meanwhile has not been looked at.
+                watch.noticed, watch.at = now, now + watch.at - watch.noticed
+                continue
+            del self._watches[key]
+            of_peer = [qp for qp in qps.values() if qp.peer_node is not None and qp.peer_node.key == key]
+            if all(qp.heard_at <= watch.heard for qp in of_peer):
+                left = (qp for qp in of_peer if qp.qpn in watch.qpns and qp.state in MAY_SEND)
+                found += [(qp, watch.given_up) for qp in left if qp.requestor.waits]
+        return found
 
 
-def _heard(qp: QueuePair, since: int) -> bool:
-    """Whether an answer of the peer, a request or a probe has arrived for this QP."""
-    return qp.requestor.loss.heard_since(since) or qp.asked_at >= since
+def _waits(qp: QueuePair, heard: int) -> bool:
+    """Whether it waits for the peer that was last heard at `heard`, ns."""
+    if qp.state not in MAY_SEND:
+        return False
+    return qp.requestor.waited_ns > 0 or (qp.ready_at < heard and qp.requestor.waits)
+
+
+def _patience(qp: QueuePair) -> int:
+    return qp.requestor.waits_at_most_ns

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from interpreted_alone import interpreted_alone
 from mutants import mutants
@@ -12,7 +14,8 @@ from mrc.conformance import setup
 from mrc.conformance.catalogue import catalogue
 from mrc.conformance.requirements import requirements
 from mrc.conformance.runner import run_case
-from mrc.conformance.targets.in_process import target
+from mrc.conformance.target import Frame
+from mrc.conformance.targets.in_process import InProcessSession, target
 from mrc.conformance.wrong_endpoints import MRC_MUTANTS, served_endpoint, wrong_endpoint, wrong_endpoints
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
@@ -36,6 +39,28 @@ def test_the_suite_fails_it(mutant: Mutant) -> None:
             assert result.verdict != "error", f"{result.case.id}: {result.actual}\n{result.traceback}"
             # That nothing crashes is a requirement of its own; all others are caught by what their mutants do.
             assert requirement == "MRC-ERR-01" or not result.traceback, f"{result.case.id}: {result.actual}"
+
+
+# Those that are wrong only about packets that they answer together, and whose cases a live target has to fail always.
+OF_A_BURST = ("sack_echoes_another_ev", "nacks_of_a_burst_name_its_first", "nacks_of_a_burst_reflect_its_first")
+
+
+@pytest.mark.parametrize("name", OF_A_BURST)
+def test_it_is_failed_too_where_the_packets_of_a_burst_come_one_by_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a live target that wakes up for each of them: on a busy machine one run in twenty passed it."""
+    whole = InProcessSession.put
+
+    def one_by_one(session: InProcessSession, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            whole(session, [frame])
+
+    monkeypatch.setattr(InProcessSession, "put", one_by_one)
+    for requirement in mutants()[name].caught_by:
+        cases = [each for each in catalogue() if each.requirement.id == requirement]
+        assert {run_case(each, target()).verdict for each in cases} == {"passed"}
+        assert "failed" in {run_case(each, mutants()[name].target()).verdict for each in cases}
 
 
 @pytest.mark.parametrize("mutant", mutants().values(), ids=lambda mutant: mutant.name)

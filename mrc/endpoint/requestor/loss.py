@@ -73,6 +73,10 @@ class LossDetector:
         """Whether this endpoint has been running since `sent_at`, ns: a stop of its own is no round trip."""
         return sent_at >= self._stopped_until
 
+    def last_heard(self) -> int:
+        """When the peer last acknowledged something, old or new, ns; long ago where it never has."""
+        return self._heard_at
+
     def heard_since(self, at: int) -> bool:
         """Whether the peer acknowledged something, old or new, at `at` (ns) or later."""
         return self._heard_at >= at

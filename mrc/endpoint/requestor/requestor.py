@@ -94,6 +94,11 @@ class Requestor:
         return self.queue.has_unsent() and not self.sent.outstanding and self.queue.oldest > 0
 
     @property
+    def waits(self) -> bool:
+        """Whether it has work that is not acknowledged."""
+        return self.queue.has_unsent() or self.sent.outstanding > 0 or self.sent.una < self.sent.next_psn
+
+    @property
     def waits_at_most_ns(self) -> int:
         """How long they may, before the QP is given up."""
         return self._retries.waits_at_most

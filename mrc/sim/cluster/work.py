@@ -212,9 +212,10 @@ class Work:
             self.fail(error)
 
     def _on_event(self, host: int, event: Event) -> None:
-        """A QP that fails ends its work at once, and not as a batch of packets does."""
+        """A QP that fails ends its work at once, and not as a batch of packets does. Others may have to follow it."""
         if event.kind == QP_STATE:
             self.hand_over(host, event.at_ns)
+            self._columns.looks_at[host] = self.looks_at(host)
 
     def look_after(self, host: int, now: int) -> int:
         """Endpoint operations of a host are due. Returns when they are next, ns."""

@@ -14,6 +14,7 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, QpConfig
 from mrc.endpoint.events import Event
 from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.requestor.loss import STOPPED_NS
 
 CONFIG = replace(SEVERAL, timeout=14)
 FOR_EVER = replace(CONFIG, exponential_retries=25)
@@ -74,6 +75,73 @@ def test_so_are_those_that_find_no_room_in_the_window_they_share(answered: bool)
     assert (len(_ended(several)) == 32) == answered
 
 
+def _shut_out_by_some_that_heard(asked_after: int) -> tuple[Several, int]:
+    """32 QPs with work, a window with room for one packet, and a peer whose last requests came `asked_after` ns later:
+    it answers nothing, so each QP's own timeouts are over before the peer has been silent for as long. Returns them and
+    when the peer was heard last."""
+    several = Several(32, NOMINAL, config=replace(CONFIG, loss=LossConfig(path_timer_initial_ns=SECOND)))
+    hand = several.hand
+    for at in range(32):
+        _posted(several, at)
+        hand.receive(hand.ack(0))
+    _posted(several, *range(32), length=256)
+    hand.run(hand.now + asked_after)
+    for at in range(32):
+        several.of(at).receive(hand.probe())
+    hand.transmitted()
+    return several, hand.now
+
+
+def test_those_without_room_are_given_up_when_the_peer_has_been_silent_for_so_long() -> None:
+    """The first to be given up has heard from the peer after its own oldest packet had left. It leaves the window to
+    the others: they go when the peer has been silent for as long, and not after timeouts of their own from then on."""
+    several, heard = _shut_out_by_some_that_heard(SECOND // 2)
+    several.hand.run(heard + SILENT - 1)
+    alone = _ended(several)
+    assert 0 < len(alone) < 32
+    assert not any("given up with" in why for _, why in alone.values())
+    several.hand.run(heard + SILENT)
+    ended = _ended(several)
+    assert len(ended) == 32
+    assert {at_ns for at, (at_ns, _) in ended.items() if at not in alone} == {heard + SILENT}
+    assert all("given up with" in ended[at][1] for at in ended.keys() - alone.keys())
+
+
+def test_they_go_on_where_the_peer_is_heard_again_meanwhile() -> None:
+    several, heard = _shut_out_by_some_that_heard(SECOND // 2)
+    hand = several.hand
+    hand.run(heard + SILENT - SECOND // 4)
+    again = min(set(range(32)) - set(_ended(several)))
+    several.of(again).receive(hand.probe())
+    heard_again = hand.now
+    hand.run(heard + SILENT + TIMEOUT)
+    alone = _ended(several)
+    assert again in alone, "that it heard the peer does not lengthen its own timeouts"
+    assert len(alone) < 32
+    assert not any("given up with" in why for _, why in alone.values())
+    hand.run(heard_again + SILENT)
+    ended = _ended(several)
+    assert len(ended) == 32
+    together = {at_ns for at_ns, why in ended.values() if "given up with" in why}
+    assert together == {heard_again + SILENT}
+
+
+def test_they_go_on_where_this_endpoint_stood_still_meanwhile() -> None:
+    """What has come in that time is looked at first."""
+    several, heard = _shut_out_by_some_that_heard(3 * SECOND)
+    hand = several.hand
+    hand.run(heard + SILENT - 1)
+    before = _ended(several)
+    assert 0 < len(before) < 32
+    hand.now = heard + SILENT + STOPPED_NS
+    hand.endpoint.on_timer(hand.now)
+    assert _ended(several) == before
+    hand.run(hand.now + 3 * SECOND)
+    ended = _ended(several)
+    assert len(ended) == 32
+    assert min(at_ns for at, (at_ns, _) in ended.items() if at not in before) > heard + SILENT + STOPPED_NS
+
+
 def test_none_is_while_one_of_them_hears_from_the_peer() -> None:
     """The peer forgot the first QP, and is busy with the others."""
     several = Several(3, 1 << 20, config=CONFIG)
@@ -125,6 +193,22 @@ def test_one_without_work_stays_and_so_does_one_that_has_just_begun() -> None:
     hand.run(began + SILENT + TIMEOUT)
     assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS, QpState.RTS]
     hand.run(began + 2 * SILENT)
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.ERROR, QpState.RTS]
+
+
+def test_one_that_has_just_begun_goes_along_where_the_peer_was_heard_after_it_was_connected() -> None:
+    """It may have waited for room in the window until now, and its peer is the one that is silent. The peer of a QP
+    that was connected later may be another."""
+    several = Several(2, 1 << 20, config=CONFIG)
+    hand = several.hand
+    hand.run(hand.now + SECOND)
+    several.of(0).receive(hand.probe())
+    _posted(several, 0)
+    began = hand.now
+    several.qps.append(hand.connect(CONFIG, qpn=PEER_QPN + 2))
+    hand.run(began + SILENT - TIMEOUT // 2)
+    _posted(several, 1, 2)
+    hand.run(began + SILENT)
     assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.ERROR, QpState.RTS]
 
 

@@ -36,7 +36,7 @@ def the_dcids_of_a_nack_are_of_sender_and_receiver(bench: Bench) -> None:
 def a_nack_names_the_packet_that_caused_it(bench: Bench) -> None:
     """One burst: two requests that are taken, three beyond the window in falling order. Each of these has its NACK."""
     beyond = [bench.window + distance for distance in (40, 7, 2)]
-    bench.send(*(bench.make.request(psn, pattern(16)) for psn in (0, 1, *beyond)))
+    bench.send_together(*(bench.make.request(psn, pattern(16)) for psn in (0, 1, *beyond)))
     for psn in beyond:
         bench.expect("NACK", nack_psn=psn, psn=psn, reason=wire.PSN_OOR_WINDOW)
     bench.expect_no("NACK", within=us(100))
@@ -60,7 +60,7 @@ def a_nack_reflects_ev_and_timestamp(bench: Bench) -> None:
         bench.make.request(bench.window + number, pattern(16), ev=ev, timestamp=stamp)
         for number, (ev, stamp) in enumerate(zip(evs, stamps, strict=False))
     ]
-    bench.send(*sent)
+    bench.send_together(*sent)
     for packet, stamp in zip(sent, stamps, strict=True):
         bench.expect("NACK", nack_psn=packet.psn, entropy=packet.ev, tx_timestamp=stamp)
     bench.request(bench.window + 9, pattern(16), ev=evs[-1])

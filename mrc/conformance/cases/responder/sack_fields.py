@@ -54,7 +54,7 @@ def ack_psn_names_the_trigger(bench: Bench) -> None:
 @case("MRC-SACK-03/one-burst", look_at="ack_psn_offset where a later packet of the same burst moved cack_psn on")
 def ack_psn_names_the_trigger_in_a_burst(bench: Bench) -> None:
     """PSNs 2, 0, 1 in one burst, each with AckReq: three SACKs, one for each of them."""
-    bench.send(*(bench.make.request(psn, ackreq=1) for psn in (2, 0, 1)))
+    bench.send_together(*(bench.make.request(psn, ackreq=1) for psn in (2, 0, 1)))
     found = sorted(bench.expect("SACK").ack_psn for _ in range(3))
     bench.check(found == [0, 1, 2], "SACKs with ack_psn 0, 1 and 2", f"they have {found}")
 
@@ -73,7 +73,7 @@ def ack_psn_names_the_trigger_across_the_end(bench: Bench) -> None:
 def entropy_is_that_of_the_trigger(bench: Bench) -> None:
     """A packet on each EV of each plane, all in one burst, each with AckReq: each SACK echoes its packet's EV."""
     evs = [ev for plane in bench.planes for ev in plane.evs]
-    bench.send(*(bench.make.request(psn, ev=ev, ackreq=1) for psn, ev in enumerate(evs)))
+    bench.send_together(*(bench.make.request(psn, ev=ev, ackreq=1) for psn, ev in enumerate(evs)))
     for psn, ev in enumerate(evs):
         bench.expect("SACK", ack_psn=psn, entropy=ev)
 
@@ -87,7 +87,7 @@ def entropy_is_that_of_the_packet_with_ackreq(bench: Bench) -> None:
     """Of ten packets of one burst only the fifth asks, and it alone takes its EV: the SACK echoes that EV."""
     its, *others = [ev for plane in bench.planes for ev in plane.evs]
     evs = [its if psn == 4 else others[psn % len(others)] for psn in range(10)]
-    bench.send(*(bench.make.request(psn, ev=ev, ackreq=psn == 4) for psn, ev in enumerate(evs)))
+    bench.send_together(*(bench.make.request(psn, ev=ev, ackreq=psn == 4) for psn, ev in enumerate(evs)))
     bench.expect("SACK", ack_psn=4, entropy=its)
 
 

@@ -133,7 +133,7 @@ def what_a_timer_sends_again_has_rtx(bench: Bench) -> None:
 def a_sack_copies_rtx(bench: Bench) -> None:
     """Of four packets in one burst, all with AckReq, two have rtx: their SACKs have it and the others have not."""
     bits = (0, 1, 0, 1)
-    bench.send(*(bench.make.request(psn, ackreq=1, rtx=rtx) for psn, rtx in enumerate(bits)))
+    bench.send_together(*(bench.make.request(psn, ackreq=1, rtx=rtx) for psn, rtx in enumerate(bits)))
     for psn, rtx in enumerate(bits):
         bench.expect("SACK", ack_psn=psn, rtx=rtx)
 
