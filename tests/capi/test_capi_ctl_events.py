@@ -28,7 +28,7 @@ H1 = "fd4d:5243::2"
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 WATCHES = ("-D_GNU_SOURCE",)
 WRITES = ("1048576", "100000")  # more than a test takes: they are ended
-# They rest so that the controller, and other tests, have a processor: 64 packets in so many microseconds use every path.
+# They rest, so that the controller and other tests have a processor: 64 packets in so many microseconds use every path.
 UNHURRIED = {"LD_LIBRARY_PATH": str(LIB), "PAUSE_US": "5000"}
 PORT = "7001"
 ASSUMED_BAD, DENIED = "2", "4"
