@@ -256,12 +256,12 @@ def compile_sanitized() -> int:
     ).returncode
 
 
-def build_libraries() -> list[Path]:
+def build_libraries(if_needed: bool = False) -> list[Path]:
     """Compile the C libraries (mrc/capi/build.py) in place. Raises RuntimeError."""
     builder = ROOT / "mrc" / "capi" / "build.py"
     if not builder.exists():  # a copy that has the datapath alone
         return []
-    built: list[Path] = runpy.run_path(str(builder))["build"]()
+    built: list[Path] = runpy.run_path(str(builder))["build_if_needed" if if_needed else "build"]()
     return built
 
 
@@ -327,7 +327,7 @@ def main() -> int:
         if all(stamp.get(each) == value for each, value in wanted.items()) and of.OBJECT.exists():
             # Files that were written anew and hold the same need not be read again at each start.
             _write_stamp(of, stamp | _seen(of))
-            build_libraries()
+            build_libraries(if_needed=True)
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)

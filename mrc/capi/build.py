@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,6 +23,8 @@ SONAME = "libibverbs.so.1"
 MRC_SONAME, MRC_OTHER_NAME = "lib_mrc.so", "libmrc.so"
 # Where Python and the packages are, for a library that does not lie among the packages: not part of a wheel.
 PLACES = LIB / "python.txt"
+# What they were made of, beside them.
+MADE_OF = "made-of.txt"
 _FLAGS = ["-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread"]
 
 
@@ -29,6 +32,22 @@ def compiler() -> list[str]:
     """The C compiler, as a command line. Empty where there is none."""
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     return command if shutil.which(command[0]) else []
+
+
+def build_if_needed(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path]:
+    """As `build`, where sources, headers, the compiler, Python or this file are not those of the libraries there."""
+    command = compiler() if command is None else command
+    made, record = [target / name for name in (SONAME, MRC_SONAME, MRC_OTHER_NAME)], target / MADE_OF
+    there = all(each.exists() for each in (*made, target / PLACES.name, record))
+    return made if there and record.read_text() == _made_of(command) else build(target, command)
+
+
+def _made_of(command: Sequence[str]) -> str:
+    digest = sha256(repr((*command, sys.version_info[:2], sys.base_prefix, sysconfig.get_path("purelib"))).encode())
+    for each in sorted(path for path in (*SOURCE.rglob("*"), *INCLUDE.rglob("*"), Path(__file__)) if path.is_file()):
+        content = each.read_bytes()
+        digest.update(f"{each.name} {len(content)}\n".encode() + content)
+    return f"{digest.hexdigest()}\n"
 
 
 def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path]:
@@ -40,6 +59,8 @@ def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path
     if not command:
         raise RuntimeError("there is no C compiler: apt install gcc libc6-dev")
     target.mkdir(exist_ok=True)
+    (target / MADE_OF).unlink(missing_ok=True)
+    made_of = _made_of(command)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     # -Bsymbolic-functions: a process may have another libibverbs, with functions of the same names, before this one.
     verbs_options = [
@@ -53,6 +74,7 @@ def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path
     shutil.copy2(of_mrc, made)
     other = made.replace(target / MRC_OTHER_NAME)
     (target / PLACES.name).write_text(f"{sys.base_prefix}\n{sysconfig.get_path('purelib')}\n{version}\n")
+    (target / MADE_OF).write_text(made_of)
     return [verbs, of_mrc, other]
 
 

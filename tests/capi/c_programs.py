@@ -31,8 +31,9 @@ def compiled(source: Path, folder: Path, *options: str, by: Sequence[str] = (), 
     """Compile a program against the library."""
     program = folder / source.stem
     strict = [*(by or compiler()), "-Wall", "-Werror"]
-    command = [*strict, f"-I{INCLUDE}", str(source), f"-L{library}", f"-l:{MRC_SONAME}", f"-l:{SONAME}", "-pthread"]
-    subprocess.run([*command, *options, "-o", str(program)], check=True)
+    command = [*strict, f"-I{INCLUDE}", str(source), *options]
+    linked = [f"-L{library}", f"-l:{MRC_SONAME}", f"-l:{SONAME}", "-pthread"]
+    subprocess.run([*command, *linked, "-o", str(program)], check=True)
     return program
 
 

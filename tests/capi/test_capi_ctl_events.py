@@ -28,6 +28,8 @@ H1 = "fd4d:5243::2"
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 WATCHES = ("-D_GNU_SOURCE",)
 WRITES = ("1048576", "100000")  # more than a test takes: they are ended
+# They rest, so that the controller and other tests have a processor: 64 packets in so many microseconds use every path.
+UNHURRIED = {"LD_LIBRARY_PATH": str(LIB), "PAUSE_US": "5000"}
 PORT = "7001"
 ASSUMED_BAD, DENIED = "2", "4"
 PROBED = r"EV 0x([0-9a-f]{8}): [0-9]+ us, the answer came by port [12]\n"
@@ -113,7 +115,7 @@ def test_a_controller_hears_of_and_probes_with_the_qps_of_programs_in_a_lab(mode
     paths = PATHS[mode]
     bench = str(compiled(PROGRAMS / "mrc_bench.c", tmp_path, "-O2"))
     watches = str(compiled(PROGRAMS / "ctl_watches.c", tmp_path, *WATCHES))
-    own = {name: value for name, value in os.environ.items() if name != "MRC_ADDRESSES"} | {"LD_LIBRARY_PATH": str(LIB)}
+    own = {name: value for name, value in os.environ.items() if name != "MRC_ADDRESSES"} | UNHURRIED
     started: list[subprocess.Popen[str]] = []
     with Lab.up(f"ctle-{os.getpid()}", Clos(planes=2, spines=2, mode=mode)) as lab:
 
@@ -183,7 +185,7 @@ def test_the_example_probes_and_tells_of_an_ev_that_loses_everything(mode: str, 
     evs, lost = EXAMPLE[mode]
     bench = str(compiled(PROGRAMS / "mrc_bench.c", tmp_path, "-O2"))
     watch = str(compiled(EXAMPLES / "mrc_watch.c", tmp_path))
-    own = {name: value for name, value in os.environ.items() if name != "MRC_ADDRESSES"} | {"LD_LIBRARY_PATH": str(LIB)}
+    own = {name: value for name, value in os.environ.items() if name != "MRC_ADDRESSES"} | UNHURRIED
     started: list[subprocess.Popen[str]] = []
     with Lab.up(f"ctlx-{os.getpid()}", Clos(planes=2, spines=2, mode=mode)) as lab:
 
@@ -221,7 +223,7 @@ def test_probes_over_ordinary_udp(inside: Inside, tmp_path: Path, directory: str
     started: list[subprocess.Popen[str]] = []
 
     def start(address: str, *command: str) -> subprocess.Popen[str]:
-        env = environment(address, MRC_CONTROL_DIR=directory)
+        env = environment(address, MRC_CONTROL_DIR=directory, **UNHURRIED)
         started.append(subprocess.Popen(command, env=env, **PIPES))  # type: ignore[call-overload]
         return started[-1]
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import pytest
 from sim_transfer import MILLISECOND, SECOND, Transfer, check_all_arrived, run, transfer
 
+from mrc import CORE
+from mrc.core import COMPILED
 from mrc.endpoint.config import EndpointConfig, ReceivingConfig
 from mrc.endpoint.congestion import Configured, FixedWindow, FixedWindowConfig, Nscc
 from mrc.endpoint.memory import MemoryRegion
@@ -39,7 +41,7 @@ def _one_write(fabric: SimFabric, size: int) -> Transfer:
 
 
 @pytest.mark.parametrize("host", ["h0", "h1"])
-@pytest.mark.parametrize("every_ms", [30, 100, 200, 500])
+@pytest.mark.parametrize("every_ms", [30, 100, 200, 500] if CORE.kind == COMPILED else [200])
 def test_who_reads_now_and_then_costs_no_retransmissions(host: str, every_ms: int) -> None:
     """Round trips are as long as one end sleeps, and longer than the local ACK timeout of 134 ms too."""
     fabric = _starved(host, every_ms * MILLISECOND)
@@ -60,6 +62,9 @@ def test_a_receiver_that_is_away_for_ten_seconds_loses_no_qp() -> None:
     check_all_arrived(each)
 
 
+@pytest.mark.skipif(
+    CORE.kind != COMPILED, reason="8,192 packets: once is enough, what they are held to is NSCC's figures"
+)
 def test_one_quick_answer_does_not_make_a_busy_peer_look_congested() -> None:
     """A receiver answers the first packets at once, and from then on reads what has arrived each millisecond. 8,192
     packets in 15 ms are some 600 in each: a window that is held against the first answers does not become so large."""
@@ -101,4 +106,8 @@ def _most_on_the_way(most_packets: int | None) -> int:
 def test_what_all_senders_may_have_on_the_way_is_bounded() -> None:
     """Dynamic MPR: eight senders share 2,048 packets, two units of 128 PSNs each; the field rounds up by up to 127."""
     assert 0 < _most_on_the_way(2048) <= 2048 + 8 * 127
+
+
+@pytest.mark.skipif(CORE.kind != COMPILED, reason="once is enough: it shows that the bound is what bounds them")
+def test_without_a_bound_they_have_several_times_as_much() -> None:
     assert _most_on_the_way(None) > 8 * 1024

@@ -6,6 +6,8 @@
  *
  *   mrc_bench PORT                                     receives
  *   mrc_bench PORT HOST LARGEST WRITES [EV_PROFILE]    writes, and prints a line for each size
+ *
+ * PAUSE_US in the environment: so long it rests after each completion.
  */
 #include <arpa/inet.h>
 #include <mrc.h>
@@ -18,6 +20,7 @@
 #define SIGNALED_EVERY 64
 #define DEPTH 128
 #define ONE_BY_ONE 10
+#define AT_ONCE 1000 /* polls, before others get the processor */
 #define SIGNAL 0x4d
 
 struct end {
@@ -116,8 +119,9 @@ static struct ibv_wc completion(struct mrc_cq *cq)
 	struct ibv_wc done;
 	int found;
 
-	while (!(found = mrc_poll_cq(cq, 1, &done)))
-		;
+	for (unsigned polls = 0; !(found = mrc_poll_cq(cq, 1, &done)); polls++)
+		if (polls > AT_ONCE)
+			usleep(100);
 	check(found == 1, "mrc_poll_cq");
 	if (done.status != IBV_WC_SUCCESS) {
 		fprintf(stderr, "wr_id %llu: %s\n", (unsigned long long)done.wr_id, ibv_wc_status_str(done.status));
@@ -138,7 +142,7 @@ static void post(uint64_t wr_id, uint32_t from, uint32_t length, int signaled, u
 
 static void send_size(uint32_t size, unsigned writes)
 {
-	unsigned completions = 0;
+	unsigned completions = 0, pause = getenv("PAUSE_US") ? (unsigned)atoi(getenv("PAUSE_US")) : 0;
 
 	for (uint32_t at = 0; at < size; at++)
 		memory[at] = byte(size, at);
@@ -151,6 +155,8 @@ static void send_size(uint32_t size, unsigned writes)
 		/* What was signaled last tells of all before it. */
 		ended = completion(sends).wr_id + 1;
 		completions++;
+		if (pause)
+			usleep(pause);
 	}
 	post(~(uint64_t)0, LARGEST, 1, 1, size), check(completion(sends).wr_id == ~(uint64_t)0, "wr_id of the signal");
 	printf("%u bytes, %u writes, %u completions\n", size, writes, completions);
