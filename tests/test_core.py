@@ -277,7 +277,7 @@ def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
     assert compiled_again() == {"thing"}
     assert tree.run(tells).stdout.strip() == whole.replace("3", "4", 1)
     # What it declares has its place in all that see it, also by way of another.
-    thing.write_text(thing.read_text().replace("    _size: int", "    width: int\n    _size: int"))
+    thing.write_text(thing.read_text().replace("        self._size", "        self.width = 1\n        self._size"))
     assert compiled_again() == {"thing", "between", "user"}
     assert tree.run(tells).stdout.strip() == whole.replace("3", "4", 1)
 

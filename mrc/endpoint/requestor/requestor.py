@@ -88,12 +88,6 @@ class Requestor:
         return self._retries.waited
 
     @property
-    def shut_out(self) -> bool:
-        """Whether it has work of which nothing is on its way: other QPs to this peer, which has answered this one
-        before, have the window that they share. Its own timeouts begin when they let it go."""
-        return self.queue.has_unsent() and not self.sent.outstanding and self.queue.oldest > 0
-
-    @property
     def waits(self) -> bool:
         """Whether it has work that is not acknowledged."""
         return self.queue.has_unsent() or self.sent.outstanding > 0 or self.sent.una < self.sent.next_psn
