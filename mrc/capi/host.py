@@ -15,12 +15,13 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, ControlWord, EventsWord, Modify, Mrc, OperateWord
 from mrc.capi.gids import Peers, gid_of
-from mrc.endpoint.config import PATH_MTUS
+from mrc.endpoint.config import PATH_MTUS, QpConfig
 from mrc.errors import MrcError
 from mrc.net.device import NodeDevice, open_device, transfer_config
 from mrc.net.negotiation import NodeDescription
@@ -76,6 +77,14 @@ def _program() -> str:
         return Path("/proc/self/comm").read_text().strip()
     except OSError:
         return "program"
+
+
+def _tuning() -> QpConfig:
+    """That of transfers. A silent peer is given up after as many timeouts in a row as by MRC's defaults, however many
+    retries trimmed packets have (`exponential_retries`, by the library)."""
+    usual = DEFAULTS[QPState.RTS]
+    timeouts = usual["linear_retries"] + usual["exponential_retries"]
+    return replace(transfer_config(path_mtu=max(PATH_MTUS)), timeout_retries=timeouts)
 
 
 class Host:
@@ -149,9 +158,7 @@ class Host:
     def _opened(self, bells: int) -> NodeDevice:
         named = os.environ.get(ADDRESSES_VARIABLE, "")
         addresses = [each.strip() for each in named.split(",") if each.strip()]
-        device = self._closing.enter_context(
-            open_device(addresses=addresses, tuning=transfer_config(path_mtu=max(PATH_MTUS)), program=_program())
-        )
+        device = self._closing.enter_context(open_device(addresses=addresses, tuning=_tuning(), program=_program()))
         device.node.driver.have_doorbells(bells)
         self._peers = Peers(device.node.fabric, device.node.description)
         return device

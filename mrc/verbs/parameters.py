@@ -33,6 +33,8 @@ _PARAMETERS = (
     "timeout",
 )
 
+_RETRIES = ("linear_retries", "exponential_retries")
+
 
 def configured(context: Owner, attributes: dict[str, Any]) -> tuple[QpConfig, ControllerFactory | None]:
     """The endpoint's parameters and controller factory for these attributes."""
@@ -42,6 +44,9 @@ def configured(context: Owner, attributes: dict[str, Any]) -> tuple[QpConfig, Co
     if attributes.get("timeout") == NO_TIMEOUT:
         # The requestor still asks for what is missing, as often as usual, and never gives up.
         changes |= {"timeout": tuning.timeout, "exponential_retries": EXPONENTIAL_RETRIES_FOREVER}
+    if any(changes.get(name) not in (None, getattr(tuning, name)) for name in _RETRIES):
+        # The tuning limits timeouts in a row for its own retries, not for those that the program asks for.
+        changes["timeout_retries"] = None
     if changes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
         # The attribute says for ever, so a limit on timeouts in a row in the tuning does not apply. With this value
         # timeouts alone double the next timeout: trimmed packets do not.

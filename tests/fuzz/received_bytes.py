@@ -14,10 +14,13 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from hatch_declarations import Declarations
+from mrc import core
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.receive import Intake
@@ -383,10 +386,23 @@ def _leaves(thing: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _attributes(thing: Any) -> set[str]:
+    """Of an object of Python, and of one that is compiled: what its source declares."""
     names = set(getattr(thing, "__dict__", ()))
     for kind in type(thing).__mro__:
         names.update(getattr(kind, "__slots__", ()))
+        names |= _compiled().get((kind.__module__, kind.__name__), set())
     return names
+
+
+@cache
+def _compiled() -> dict[tuple[str, str], set[str]]:
+    """The attributes of compiled classes, by module and name."""
+    declared = Declarations(core.PACKAGE.parent, core.marked())
+    return {
+        (module.name, name): set(declared.attributes(module, of))
+        for module in declared.modules.values()
+        for name, of in module.classes.items()
+    }
 
 
 def run_input(data: bytes, coverage: Coverage | None = None) -> None:

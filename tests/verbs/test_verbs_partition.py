@@ -128,6 +128,8 @@ def test_with_fewer_retries_than_for_ever_it_is_given_up() -> None:
     for tuning, retries, least, most in (
         (DEFAULTS, Retries(timeout=14, linear_retries=7, exponential_retries=7), 4, 5),
         (PROCESSES, Retries(timeout=17, linear_retries=7, exponential_retries=24), 17, 19),
+        # Other retries than the tuning's count whole: 1.024 us x 2^12 x (3 + 2^11 - 1), not thirteen of them.
+        (PROCESSES, Retries(timeout=12, linear_retries=3, exponential_retries=10), 8.5, 9),
     ):
         pair = connected(tuning, retries)
         source, target, _ = pair.memory(b"\7" * 1000)
