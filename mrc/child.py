@@ -30,7 +30,7 @@ def python(module: str, *arguments: str) -> list[str]:
 
 
 class Child:
-    """A started program: what it prints and is told, and how it ended. Leaving its `with` block closes it.
+    """A program that was started: its output, its input and its exit status. The end of a `with` block closes it.
 
     Errors call it `name`. `options` are those of subprocess.Popen, which `start` may stand in for.
 

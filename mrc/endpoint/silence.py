@@ -17,8 +17,8 @@ _FOREVER_NS = 1 << 60
 
 @dataclass
 class _Watch:
-    """QPs that waited for a peer as another one was given up, which one that was, and when they are: unless something
-    comes of the peer after `heard`, ns."""
+    """The QPs `qpns` had work for a silent peer when the QP `given_up` was given up, at `noticed`. The peer was last
+    heard at `heard`. Unless it is heard again, they are given up at `at`. All times are in ns."""
 
     given_up: int
     qpns: set[int]
@@ -89,7 +89,7 @@ class Silence:
 
 
 def _waits(qp: QueuePair, heard: int) -> bool:
-    """Whether it waits for the peer that was last heard at `heard`, ns."""
+    """Whether this QP waits for its peer. `heard` is the time at which any QP last heard from that peer, ns."""
     if qp.state not in MAY_SEND:
         return False
     return qp.requestor.waited_ns > 0 or (qp.ready_at < heard and qp.requestor.waits)
