@@ -69,7 +69,7 @@ class EvArray:
             raise ControlError(EINVAL, f"there is no EV operation {op}")
         if count < 0 or (count and not address):
             raise ControlError(EINVAL, f"{count} entries at {address:#x}")
-        self._profiles.described(self._profiles.evs, "EV", self._id)
+        self._profiles.evs.described(self._id)
         if op == QUERY_ARRAY:
             return self._query_array(address, count)
         if count > MAX_BATCH:
@@ -151,7 +151,7 @@ class EvArray:
 
     @property
     def _in_srv6(self) -> bool:
-        return self._profiles.native == EvMode.SRV6
+        return self._profiles.formats.native == EvMode.SRV6
 
     def _port_of_place(self, place: int) -> int:
         return place % len(self._planes) + 1
@@ -159,7 +159,7 @@ class EvArray:
     def _port_of(self, ev: int, place: int) -> int:
         if not self._in_srv6:
             return self._port_of_place(place)
-        plane = self._profiles.on_the_wire(self._id, ev) >> 24
+        plane = self._profiles.evs.on_the_wire(self._id, ev) >> 24
         return self._planes.index(plane) + 1 if plane in self._planes else 0
 
     def _check_port(self, ev: Named) -> None:

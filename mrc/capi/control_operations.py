@@ -73,7 +73,7 @@ class CEndpointOperations:
     def _operation(self, kind: int, request: EpReq, dscp: int | None) -> Operation:
         ev = named(request.req_ev)
         source, destination = bytes(request.sgid), address_of(bytes(request.dgid))
-        native = self._controller.profiles.native
+        native = self._controller.profiles.formats.native
         if request.ev_fmt_mode != native:
             raise ControlError(EINVAL, f"the network reads {native.name} EVs, not those of mode {request.ev_fmt_mode}")
         if not 1 <= ev.port <= len(self._ports):

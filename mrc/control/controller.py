@@ -77,7 +77,7 @@ class Controller:
     def query_device(self) -> ControlDeviceAttr:
         """Return what can be controlled here, and its limits."""
         profiles = self.profiles
-        mode = profiles.native
+        mode = profiles.formats.native
         formats = profiles.formats
         srh = bool(formats[0].attributes["srh"])
         return ControlDeviceAttr(
@@ -133,11 +133,11 @@ class Controller:
         fields too many or too wide; ENOTSUP a mode the network does not read, changes while ONLINE; EBUSY an EV profile
         has it; EPERM for the default one. So do the other two.
         """
-        self._change(lambda: self.profiles.modify_format(profile_id, attr))
+        self._change(lambda: self.profiles.formats.modify(profile_id, attr))
 
     def query_ev_format(self, profile_id: int) -> EvFormatAttr:
         """Return state and attributes of an EV format profile. Raises ControlError ENOENT."""
-        slot = self._call(lambda: self.profiles.slot(self.profiles.formats, "EV format", profile_id))
+        slot = self._call(lambda: self.profiles.formats.slot(profile_id))
         return EvFormatAttr(state=slot.state, **slot.attributes)
 
     def modify_ev_profile(self, profile_id: int, attr: EvProfileAttr) -> None:
@@ -145,24 +145,24 @@ class Controller:
 
         One that is ONLINE may be changed: its QPs go on with the new EVs at once.
         """
-        self._change(lambda: self.profiles.modify_ev(profile_id, attr))
+        self._change(lambda: self.profiles.evs.modify(profile_id, attr))
 
     def query_ev_profile(self, profile_id: int) -> EvProfileAttr:
         """Return state and attributes of an EV profile. Raises ControlError ENOENT."""
-        slot = self._call(lambda: self.profiles.slot(self.profiles.evs, "EV", profile_id))
+        slot = self._call(lambda: self.profiles.evs.slot(profile_id))
         return EvProfileAttr(state=slot.state, **slot.attributes)
 
     def move_qps(self, old: int, new: int) -> int:
         """QPs that use EV profile `old` use `new` from now on. Returns how many. Both must be ONLINE, else EINVAL."""
-        return self._call(lambda: self.profiles.move(old, new))
+        return self._call(lambda: self.profiles.evs.move(old, new))
 
     def modify_cc_profile(self, profile_id: int, attr: CcProfileAttr) -> None:
         """Take a CC profile to `attr.state` with these attributes, as `modify_ev_format` does a format."""
-        self._change(lambda: self.profiles.modify_cc(profile_id, attr))
+        self._change(lambda: self.profiles.ccs.modify(profile_id, attr))
 
     def query_cc_profile(self, profile_id: int) -> CcProfileAttr:
         """Return state and attributes of a CC profile. Raises ControlError ENOENT."""
-        slot = self._call(lambda: self.profiles.slot(self.profiles.ccs, "CC", profile_id))
+        slot = self._call(lambda: self.profiles.ccs.slot(profile_id))
         return CcProfileAttr(state=slot.state, **slot.attributes)
 
     # ------------------------------------------------------------------ EVs
@@ -185,7 +185,7 @@ class Controller:
         return self._call(lambda: self._array(profile_id, most))
 
     def _array(self, profile_id: int, most: int) -> list[int | None]:
-        slot = self.profiles.described(self.profiles.evs, "EV", profile_id)
+        slot = self.profiles.evs.described(profile_id)
         if len(slot.array) > most:
             needed = len(slot.array)
             raise ControlError(E2BIG, f"the array has {needed} entries, room for {most} was given", needed)

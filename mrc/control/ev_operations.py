@@ -84,7 +84,7 @@ def run_batch(
 
     Raises ControlError for the batch as a whole: ENOENT without such a profile, E2BIG.
     """
-    profiles.described(profiles.evs, "EV", profile_id)
+    profiles.evs.described(profile_id)
     if len(batch) > MAX_BATCH:
         raise ControlError(E2BIG, f"{len(batch)} operations in one batch, at most {MAX_BATCH} are possible", len(batch))
     replacing = _Replacing(profiles, profile_id)
@@ -132,12 +132,12 @@ class _Replacing:
             raise ControlError(EINVAL, f"a controller sets DENIED or GOOD, not {entry.state!r}")
         if type(new) is not int or not 0 <= new < 1 << 32:
             raise ControlError(EINVAL, f"an EV has 32 bits, new_ev is {new!r}")
-        self._profiles.on_the_wire(self._id, new)
+        self._profiles.evs.on_the_wire(self._id, new)
         places = self._places(array, entry)
         for place in places:
             array[place] = new
         if slot.state == ProfileState.ONLINE:
-            self._profiles.try_ev(self._id, new)
+            self._profiles.evs.try_ev(self._id, new)
         self._changed = array
         return EvOpResult(count=len(places))
 
@@ -157,13 +157,13 @@ class _Replacing:
 
     def commit(self) -> None:
         if self._changed is not None:
-            self._profiles.replace_entries(self._id, self._changed)
+            self._profiles.evs.replace_entries(self._id, self._changed)
             self._changed = None
 
 
 def _members(profiles: Profiles, profile_id: int, peer: PeerNode | None) -> Iterator[tuple[QueuePair, PathSet]]:
     """The QPs with this profile that have EVs, towards one peer or all."""
-    for qp in profiles.users_of_ev(profile_id):
+    for qp in profiles.evs.users(profile_id):
         if qp.paths is not None and (peer is None or qp.peer_node is peer):
             yield qp, qp.paths
 
@@ -182,7 +182,7 @@ def _holders(profiles: Profiles, profile_id: int, entry: EvOp) -> tuple[int, Pee
     explicit = slot.attributes["ev_mode"] == EvProfileMode.EXPLICIT
     if slot.attributes.get("fields") and explicit and ev not in slot.array:
         raise ControlError(ENOENT, f"not in EV profile {profile_id}")
-    carried = profiles.on_the_wire(profile_id, ev)
+    carried = profiles.evs.on_the_wire(profile_id, ev)
     holders = [qp for qp, paths in everybody if paths.holds(carried)]
     if not holders and ev not in slot.array and (explicit or everybody):
         raise ControlError(ENOENT, f"not in EV profile {profile_id}")
@@ -215,13 +215,13 @@ def _query_state(profiles: Profiles, profile_id: int, entry: EvOp) -> EvOpResult
 
 def entries(profiles: Profiles, profile_id: int, most: int) -> list[EvEntry]:
     """What every QP with this profile has. Raises ControlError ENOENT without such a profile, E2BIG above `most`."""
-    profiles.described(profiles.evs, "EV", profile_id)
+    profiles.evs.described(profile_id)
     members = list(_members(profiles, profile_id, None))
     needed = sum(len(paths.current()) for _, paths in members)
     if needed > most:
         raise ControlError(E2BIG, f"there are {needed} EVs, room for {most} was given", needed)
     found = [entry for qp, paths in members for entry in _of_qp(qp, paths)]
-    names = profiles.names(profile_id)
+    names = profiles.evs.names(profile_id)
     return [replace(entry, ev=names.get(entry.ev, entry.ev)) for entry in found] if names else found
 
 

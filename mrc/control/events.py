@@ -102,7 +102,7 @@ class EvEventQueue(EvEvents):
             endpoint.listeners.append(self._on_event)
 
     def wanted_of(self, profile_id: int) -> frozenset[EvState]:
-        return self.wanted & self._profiles.event_mask(profile_id).states
+        return self.wanted & self._profiles.evs.event_mask(profile_id).states
 
     def put(self, event: object) -> None:
         if isinstance(event, EvEvent):
@@ -115,7 +115,7 @@ class EvEventQueue(EvEvents):
         return EvStateChange(
             event.at_ns,
             event.profile_id,
-            self._profiles.names(event.profile_id).get(event.ev, event.ev),
+            self._profiles.evs.names(event.profile_id).get(event.ev, event.ev),
             event.port + 1,
             plane,
             event.state,

@@ -18,7 +18,7 @@ from mrc.control import reading, texts
 from mrc.control.attributes import CcProfileAttr, EvFormatAttr, EvProfileAttr, PortAdmin
 from mrc.control.errors import ControlError
 from mrc.control.loading import KINDS
-from mrc.control.profiles import Profiles, Slot
+from mrc.control.profiles import Profiles
 from mrc.control.reading import Ev
 from mrc.control.states import ProfileState
 from mrc.control.typed import Named, told
@@ -105,18 +105,18 @@ class _Entry(Struct):
 def _format(profiles: Profiles, number: int, entry: object, before: object) -> None:
     said = told(entry, _Entry, "a profile")
     state = said.state.member
-    Profiles.slot(profiles.formats, "EV format", number)
+    profiles.formats.slot(number)
     given = texts.ev_format(said.attributes).given() if state != INIT else {}
-    profiles.set_format(number, state, {name: value for name, value in given.items() if name in said.attributes})
+    profiles.formats.set(number, state, {name: value for name, value in given.items() if name in said.attributes})
 
 
 def _ev(profiles: Profiles, number: int, entry: object, before: object) -> None:
     said = told(entry, _Entry, "a profile")
     state = said.state.member
-    slot: Slot[EvProfileAttr] = Profiles.slot(profiles.evs, "EV", number)
+    slot = profiles.evs.slot(number)
     attributes = texts.ev_profile(said.attributes).given() if state != INIT else {}
     if slot.state != state or slot.attributes != attributes or slot.array != said.array:
-        profiles.set_ev(number, state, attributes, said.array)
+        profiles.evs.set(number, state, attributes, said.array)
     if state == ONLINE:
         had = set(texts.denied({"deny": whole_of(before).get("deny", [])}))
         has = set(texts.denied({"deny": said.deny}))
@@ -133,7 +133,7 @@ def whole_of(entry: object) -> Mapping[str, Any]:
 def _set_state(profiles: Profiles, number: int, ev: int, state: EvState) -> None:
     online = profiles.endpoint.online
     (online.deny if state == EvState.DENIED else online.allow)(number, ev, None)
-    for qp in profiles.users_of_ev(number):
+    for qp in profiles.evs.users(number):
         if qp.paths is not None and qp.paths.holds(ev):
             (qp.paths.deny if state == EvState.DENIED else qp.paths.allow)(ev)
             profiles.endpoint.wake(qp)
@@ -142,8 +142,8 @@ def _set_state(profiles: Profiles, number: int, ev: int, state: EvState) -> None
 def _cc(profiles: Profiles, number: int, entry: object, before: object) -> None:
     said = told(entry, _Entry, "a profile")
     state = said.state.member
-    Profiles.slot(profiles.ccs, "CC", number)
-    profiles.set_cc(number, state, texts.cc_profile(said.attributes).given() if state != INIT else {})
+    profiles.ccs.slot(number)
+    profiles.ccs.set(number, state, texts.cc_profile(said.attributes).given() if state != INIT else {})
 
 
 def _port(profiles: Profiles, number: int, entry: object, before: object) -> None:

@@ -58,14 +58,14 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     Called where the endpoint runs, before it has QPs. Raises ControlError EINVAL for a rate out of range, or when that
     profile's algorithm takes none, EBUSY when QPs use it.
     """
-    said = profiles.described(profiles.ccs, "CC", DEFAULT_PROFILE).attributes
+    said = profiles.ccs.described(DEFAULT_PROFILE).attributes
     algorithm = said["algorithm"]
     with arguments():
         config = said.get("config") or config_of(algorithm)
         if config is None:
             raise ControlError(EINVAL, no_line_rate(algorithm))
         config = config.with_line_rate(line_rate_bps)
-    profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
+    profiles.ccs.load(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
 
 
 class _File(Struct, forbid_unknown_fields=True):
@@ -78,31 +78,31 @@ class _File(Struct, forbid_unknown_fields=True):
 
 def _format(profiles: Profiles, profile_id: int, listed: object) -> None:
     attr = texts.ev_format(listed)
-    slot = profiles.slot(profiles.formats, "EV format", profile_id)
+    slot = profiles.formats.slot(profile_id)
     if slot.state == ONLINE:
         if all(slot.attributes.get(name, False) == value for name, value in attr.given().items()):
             return
-        profiles.modify_format(profile_id, EvFormatAttr(state=OFFLINE))
+        profiles.formats.modify(profile_id, EvFormatAttr(state=OFFLINE))
     elif slot.state == INIT:
-        profiles.modify_format(profile_id, EvFormatAttr(state=OFFLINE, mode=attr.mode))
+        profiles.formats.modify(profile_id, EvFormatAttr(state=OFFLINE, mode=attr.mode))
     given: dict[str, Any] = attr.given()
-    profiles.modify_format(profile_id, EvFormatAttr(state=ONLINE, **given))
+    profiles.formats.modify(profile_id, EvFormatAttr(state=ONLINE, **given))
 
 
 def _ev(profiles: Profiles, profile_id: int, listed: object) -> None:
     attr = texts.ev_profile(listed)
     denied = texts.denied(listed)
-    profiles.load_ev(profile_id, attr)
+    profiles.evs.load(profile_id, attr)
     for named in denied:
-        ev = profiles.on_the_wire(profile_id, named)
+        ev = profiles.evs.on_the_wire(profile_id, named)
         profiles.endpoint.online.deny(profile_id, ev, None)
-        for qp in profiles.users_of_ev(profile_id):
+        for qp in profiles.evs.users(profile_id):
             if qp.paths is not None and qp.paths.holds(ev) and qp.paths.state[qp.paths.index(ev)] != EvState.DENIED:
                 qp.paths.deny(ev)
 
 
 def _cc(profiles: Profiles, profile_id: int, listed: object) -> None:
     attr = texts.cc_profile(listed)
-    slot = profiles.slot(profiles.ccs, "CC", profile_id)
+    slot = profiles.ccs.slot(profile_id)
     if slot.state != ONLINE or slot.attributes != attr.given():
-        profiles.load_cc(profile_id, attr)
+        profiles.ccs.load(profile_id, attr)

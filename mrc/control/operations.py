@@ -156,7 +156,7 @@ class Batch:
 
     def _known(self, node: PeerNode, asked: Operation, ev: int) -> int:
         """What the node calls an EV, which it gets to know if need be."""
-        fmt = self._profiles.format_of(asked.format_id or 0)
+        fmt = self._profiles.formats.online(asked.format_id or 0)
         for number, path in enumerate(node.paths):
             if path.ev == ev:
                 return number

@@ -289,10 +289,10 @@ def _profile_go(service: Service, request: requests.ProfileGo) -> Any:
         controller.modify_ev_format(profile_id, EvFormatAttr(state=state))
     elif kind == "ev_profiles":
         ev = EvProfileAttr(state=state)
-        profiles.change(lambda: profiles.modify_ev(profile_id, ev, with_usual=True), or_alone=True)
+        profiles.change(lambda: profiles.evs.modify(profile_id, ev, with_usual=True), or_alone=True)
     else:
         cc = CcProfileAttr(state=state)
-        profiles.change(lambda: profiles.modify_cc(profile_id, cc, with_usual=True), or_alone=True)
+        profiles.change(lambda: profiles.ccs.modify(profile_id, cc, with_usual=True), or_alone=True)
     return {"kind": kind, "profile": profile_id, "state": state.name.lower()}
 
 

@@ -84,11 +84,11 @@ def test_what_evs_are_called_is_worked_out_once_and_again_after_a_change() -> No
     described(pair, PLANNED, [0b000, 0b101])
     pair.connect(ev_profile_id=1)
     profiles = pair.controller.profiles
-    before = profiles.names(1)
+    before = profiles.evs.names(1)
     assert before == {spine_ev(0, 0): 0b000, spine_ev(1, 1): 0b101}
-    assert profiles.names(1) is before
+    assert profiles.evs.names(1) is before
     assert pair.controller.ev_operations(1, [EvOp(EvOpKind.REPLACE, ev=0b101, new_ev=0b111)])[0].errno == 0
-    assert profiles.names(1) == {spine_ev(0, 0): 0b000, spine_ev(1, 3): 0b111}
+    assert profiles.evs.names(1) == {spine_ev(0, 0): 0b000, spine_ev(1, 3): 0b111}
     with pair.controller.ev_events(ev_only=True) as events:
         pair.controller.ev_operations(1, [EvOp(EvOpKind.MODIFY_STATE, ev=0b111, state=EvState.DENIED)])
         assert [event.ev for event in events.take(2) if isinstance(event, EvStateChange)] == [0b111]

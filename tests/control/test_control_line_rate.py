@@ -16,7 +16,7 @@ from mrc.endpoint.congestion import Nscc, NsccConfig
 def test_the_default_profile_has_it_and_keeps_all_else() -> None:
     pair = ControlPair()
     profiles = pair.controller.profiles
-    profiles.load_cc(0, CcProfileAttr(algorithm="nscc", nscc=NsccConfig(gamma=0.5, base_rtt=20_000)))
+    profiles.ccs.load(0, CcProfileAttr(algorithm="nscc", nscc=NsccConfig(gamma=0.5, base_rtt=20_000)))
     set_line_rate(profiles, 1_000_000_000)
     expected = NsccConfig(gamma=0.5, base_rtt=20_000, line_rate_bps=1_000_000_000)
     assert pair.controller.query_cc_profile(0).nscc == expected
@@ -37,7 +37,7 @@ def test_a_rate_out_of_range(rate: int) -> None:
 
 def test_an_algorithm_without_one() -> None:
     pair = ControlPair()
-    pair.controller.profiles.load_cc(0, CcProfileAttr(algorithm="fixed"))
+    pair.controller.profiles.ccs.load(0, CcProfileAttr(algorithm="fixed"))
     with refused(errno.EINVAL, "the algorithm fixed takes no line rate: choose nscc"):
         set_line_rate(pair.controller.profiles, 1_000_000_000)
 
