@@ -11,36 +11,33 @@ reach in for they then do themselves, between two turns.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.responder.received import ReceiveBudget
-from mrc.errors import CallerError, Forked, MrcError, SystemRefused
+from mrc.errors import CallerError, Forked, MrcError
 from mrc.forked import not_in_a_child
 from mrc.net.attendant import Attendance, Attendant
+from mrc.net.calls import Calls
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
-from mrc.net.link_events import LinkChange, LinkWatch
+from mrc.net.link_events import LinkChange
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.plain_turn import PlainTurn
-from mrc.net.port_room import PortRoom
+from mrc.net.port_care import PortCare
 from mrc.net.ports import Port
 from mrc.net.priority import go_first
 from mrc.net.turn import Turn
 from mrc.threads import start_thread
 from mrc.wire.transmit_batch import TransmitBatch
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -76,9 +73,9 @@ class Driver:
         self._batch = TransmitBatch(endpoint.config.transmit_batch)
         self._sender = BatchSender(ports, self._batch)
         self._budget = receive_budget
-        self._links = LinkWatch({port.port: port.interface for port in ports})
+        self._port_care = PortCare(endpoint, ports, self._sender)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._calls: deque[tuple[Callable[[], Any], Future[Any] | None]] = deque()
+        self._calls = Calls()
         self._steps: deque[Callable[[], None]] = deque()
         # The thread that runs the loop. While there is none, the thread that holds the lock may touch the endpoint.
         self._owner: int | None = None
@@ -98,7 +95,7 @@ class Driver:
     def use(self, endpoint: Driven) -> None:
         """Run this endpoint: before the loop runs, another than it was made with, over the same ports."""
         self.endpoint = endpoint
-        self._room = PortRoom(endpoint, self.ports)
+        self._port_care.use(endpoint)
         self._turn: Turn | PlainTurn
         # One that is changed somewhere is asked in all that it does.
         self._native = endpoint if type(endpoint) is Endpoint else None
@@ -114,7 +111,7 @@ class Driver:
         """The loop's sleep ends for what arrives, for links, for calls, and for the attendant."""
         attended = () if self._attendance is None else self._attendance.attendant.sources
         ports = [port.receiver.fileno() for port in self.ports]
-        self._turn.watch(ports, [self._links.fileno(), self._wake, *attended])
+        self._turn.watch(ports, [self._port_care.links.fileno(), self._wake, *attended])
 
     def look_after(self, attendant: Attendant) -> None:
         """Look after this, too, between turns."""
@@ -215,11 +212,7 @@ class Driver:
             if self._owner is None:
                 self._run_calls()
                 return self._inside(action)
-            # Loaded by the first who waits for a running loop: logging comes with it.
-            from concurrent.futures import Future
-
-            future: Future[T] = Future()
-            self._calls.append((action, future))
+            future = self._calls.ask(action)
             self._turn.wanted.up = True
             os.eventfd_write(self._wake, 1)
         try:
@@ -237,14 +230,14 @@ class Driver:
         """
         self._check_here()
         if threading.get_ident() == self._owner:
-            self._calls.append((action, None))
+            self._calls.add(action)
             return
         if self._stand_in is not None:
             self._inside(lambda: self._do(action))
             return
         with self._lock:
             self.check_open()
-            self._calls.append((action, None))
+            self._calls.add(action)
             self._turn.wanted.up = True
             if self._owner is not None:
                 os.eventfd_write(self._wake, 1)
@@ -371,7 +364,7 @@ class Driver:
         turn.wanted.up = False
         due = now >= turn.look_at
         # How the links stood when the loop began they are asked by themselves.
-        changes = self._links.changes() if turn.readable & _LINKS or not turn.look_at else ()
+        changes = self._port_care.links.changes() if turn.readable & _LINKS or not turn.look_at else ()
         if turn.readable & _CALLS:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
@@ -392,34 +385,10 @@ class Driver:
         self._sender.check()
         if self._native is not None:
             self._native.look_after(now)
-        if self._sender.refused_length:
-            self._sender.refused_length = False
-            self._room.on_refused(self._sender.too_long, now)
-            self._sender.too_long.clear()
-        for change in changes:
-            if change.made_again:
-                self._bind_again(change.port)
-            if change.up is not None:
-                self.endpoint.set_port(change.port, change.up, now)
-            if change.mtu is not None:
-                self._room.on_mtu(change.port, change.mtu, now)
+        self._port_care.look(changes, now)
         if self.flood_filter is not None:
             self.flood_filter.look(now)
-        self._room.look(now)
         self._turn.sleep_until = self._next_look(now)
-
-    def _bind_again(self, number: int) -> None:
-        port = next(each for each in self.ports if each.port == number)
-        try:
-            port.bind_again()
-        except OSError as error:
-            # Where it is gone again, it will be heard of again.
-            if error.errno != errno.ENODEV:
-                raise SystemRefused(
-                    error.errno,
-                    f"interface {port.interface} was deleted and made again, and cannot be used again: "
-                    f"{error.strerror}; start this program again",
-                ) from None
 
     def _next_look(self, now: int) -> int:
         """When Python wants to be asked next if nothing happens, ns."""
@@ -438,20 +407,7 @@ class Driver:
 
     def _run_calls(self) -> None:
         if self._calls:
-            self._inside(self._run_all_calls)
-
-    def _run_all_calls(self) -> None:
-        while self._calls:
-            action, future = self._calls.popleft()
-            if future is None:
-                action()
-                continue
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(action())
-            except Exception as error:
-                future.set_exception(error)
+            self._inside(self._calls.carry_out)
 
     # ------------------------------------------------------------------ end
 
@@ -465,8 +421,7 @@ class Driver:
             if self._closed:
                 return
             self._closed = True
-            refused = [future for _, future in self._calls if future and future.set_running_or_notify_cancel()]
-            self._calls.clear()
+            refused = self._calls.drop()
             self._steps.clear()
         for future in refused:
             future.set_exception(MrcError("the endpoint is shut down"))
@@ -477,7 +432,7 @@ class Driver:
             self._attendance.attendant.close()
         if self.flood_filter is not None:
             self.flood_filter.end()
-        self._links.close()
+        self._port_care.links.close()
         self._turn.close()
         os.close(self._wake)
         for port in self.ports:

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
+import mrc.net.calls
 import mrc.net.driver
+import mrc.net.port_care
 from mrc.errors import CallerError
 from mrc.fabric import Fabric
 from mrc.lab import Lab
@@ -25,6 +27,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root"),
 ]
 TURNS = 3
+# What the loop is made of.
+LOOP = {each.__file__ for each in (mrc.net.driver, mrc.net.calls, mrc.net.port_care)}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ class Signals:
         self.seen = 0
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Signals | None:
-        if frame.f_code.co_filename != mrc.net.driver.__file__ or frame.f_code.co_name == "interrupt":
+        if frame.f_code.co_filename not in LOOP or frame.f_code.co_name == "interrupt":
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
