@@ -28,11 +28,17 @@ MARKER_ETHERTYPE = 0x88B5
 
 
 def eventually(look: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
-    """What `look()` returns as soon as it is true. Fails when that does not happen."""
+    """What `look()` returns as soon as it is true. Fails when that does not happen.
+
+    What takes long to look at is looked at less often: whoever is waited for needs the processor.
+    """
     by = time.monotonic() + within_s
+    before = time.thread_time()
     while not (found := look()):
         assert time.monotonic() < by, "it never happened"
-        time.sleep(0.002)
+        took_s = time.thread_time() - before
+        time.sleep(min(0.1, max(0.002, 4 * took_s)))
+        before = time.thread_time()
     return found
 
 
