@@ -133,7 +133,10 @@ def test_one_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_sigterm_comes_once() -> None:
     """A second one would interrupt what the first one has begun."""
-    program = "import signal, time\ndef count(*_):\n    print('term', flush=True); time.sleep(0.5); raise SystemExit\n"
+    # Not by print: the signal may come while the line before is still being printed.
+    program = (
+        "import os, signal, time\ndef count(*_):\n    os.write(1, b'term\\n'); time.sleep(0.5); raise SystemExit\n"
+    )
     program += "signal.signal(signal.SIGTERM, count); print(1, flush=True); time.sleep(60)"
     with python(program) as child:
         child.line(PATIENCE_S)
