@@ -14,12 +14,11 @@ from mrc.conformance import setup
 from mrc.conformance.catalogue import catalogue
 from mrc.conformance.requirements import requirements
 from mrc.conformance.runner import run_case
-from mrc.conformance.target import Frame
+from mrc.conformance.target import Frame, Unsupported
 from mrc.conformance.targets.in_process import InProcessSession, target
 from mrc.conformance.wrong_endpoints import MRC_MUTANTS, served_endpoint, wrong_endpoint, wrong_endpoints
-from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 
@@ -94,35 +93,34 @@ def test_one_whose_paths_no_fabric_has_is_not_served() -> None:
         served_endpoint("an_srh_is_always_there").take_over()
 
 
-@pytest.mark.parametrize(("name", "state"), [("with_nothing", "RESET"), ("with_everything", "RTS")])
-def test_a_process_that_is_taken_over_has_no_other_endpoints(
-    name: str, state: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of a live target, which it does not make itself, and every QP of theirs."""
-    swapped = []
-
-    def swap(endpoint: Endpoint, qp: QueuePair) -> None:
-        swapped.append((qp, qp.state.name))
-
-    monkeypatch.setattr(Endpoint, "create_qp", Endpoint.create_qp)  # comes back
-    Mutant(name, "Nothing.", (), swap, at_creation=state == "RESET").take_over()
-    session = target().open(setup.Setup(), WireProfile(), 1)
-    qps = [session.connect(setup.Setup(), setup.TesterQp(qpn, 0, 8, 32, frozenset())) for qpn in (17, 18)]
-    assert [(qp.qpn, at) for qp, at in swapped] == [(qp.terms.qpn, state) for qp in qps]
-    assert {type(qp) for qp, _ in swapped} == {QueuePair}
+def test_a_process_that_is_taken_over_has_no_other_endpoints() -> None:
+    """Those of a live target, which it does not make itself: all are wrong as long as it is in place."""
+    case = next(each for each in catalogue() if each.id == "MRC-SACK-04")
+    with mutants()["sack_echoes_another_ev"].put():
+        assert run_case(case, target()).verdict == "failed"
+    assert run_case(case, target()).verdict == "passed"
 
 
-@pytest.mark.parametrize(("at_creation", "state"), [(True, QpState.RESET), (False, QpState.RTS)])
-def test_a_mutant_takes_its_place_when_it_says(at_creation: bool, state: QpState) -> None:
-    seen = []
+def test_there_is_one_at_a_time() -> None:
+    one, other = mutants()["sack_echoes_another_ev"], mutants()["bitmap_base_off_by_one"]
+    with one.put(), pytest.raises(CallerError, match="mutant sack_echoes_another_ev is in place"):
+        other.put()
+    other.put().close()
 
-    def swap(endpoint: Endpoint, qp: QueuePair) -> None:
-        seen.append(qp.state)
 
-    changed = Mutant("changed", "Nothing.", ("MRC-QP-01",), swap, at_creation)
-    tester = setup.TesterQp(17, 0, 8, 32, frozenset())
-    changed.target().open(setup.Setup(), WireProfile(), 1).connect(setup.Setup(), tester)
-    assert seen == [state]
+def test_it_is_in_place_until_its_session_ends() -> None:
+    session = mutants()["bitmap_base_off_by_one"].target().open(setup.Setup(), WireProfile(), 1)
+    received = ReceivedPsns(256, 0)
+    received.add(2, False, FOREVER)
+    wrong = received.bitmap(1)
+    session.close()
+    assert (wrong, received.bitmap(1)) == (0b1, 0b10)
+
+
+def test_a_session_that_is_not_opened_leaves_nothing_behind() -> None:
+    with pytest.raises(Unsupported):
+        mutants()["bitmap_base_off_by_one"].target().open(setup.Setup(mode="srv6", ip=4), WireProfile(), 1)
+    mutants()["bitmap_base_off_by_one"].put().close()
 
 
 def test_a_mutant_leaves_other_endpoints_alone() -> None:

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Endpoints that are wrong on purpose, each in one small part: the suite has to fail every one of them.
 
-`mrc conformance run --target mutant:sack_echoes_another_ev` runs against one; every module in this folder is found by
-itself.
+They are paragraphs of the tables in this folder, whose form `mutants.table` says; every table is found by itself. `mrc
+conformance run --target mutant:sack_echoes_another_ev` runs against one.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from pathlib import Path
 
-from mutants.mutant import REGISTRY, Mutant, check_interpreted
+from mrc.conformance.targets.in_process import target
+from mutants.mutant import Mutant, check_interpreted, read_tables
+
+_PACKAGES = ("mrc.endpoint", "mrc.wire", "mrc.conformance.targets.in_process_paths")
 
 
 def mutants() -> dict[str, Mutant]:
-    """All of them by name, in order of the modules and of the places in them. Raises CallerError where the datapath is
-    compiled: a mutant is a subclass of its parts."""
+    """All of them by name, in order of the tables and of the places in them. Raises CallerError where the datapath is
+    compiled: its code cannot be changed."""
     check_interpreted()
-    for module in sorted(pkgutil.iter_modules(__path__), key=lambda each: each.name):
-        if not module.ispkg:
-            importlib.import_module(f"{__name__}.{module.name}")
-    return dict(REGISTRY)
+    return read_tables(Path(__file__).parent, _PACKAGES, target)
