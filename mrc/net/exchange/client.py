@@ -63,7 +63,7 @@ class ExchangeClient:
         config: ExchangeConfig = DEFAULT_EXCHANGE_CONFIG,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_lost` is called once, in a thread of the client, when it finds the receiver gone between requests."""
+        """`on_lost` is called once, in the thread that finds the receiver gone: one that asks, or one of the client."""
         self._ticket = ticket
         self._features = tuple(features)
         self._config = config
@@ -102,7 +102,7 @@ class ExchangeClient:
         return max(self._connections - 1, 0)
 
     def check(self) -> None:
-        """Raise PeerError when the receiver was found gone while no request was under way."""
+        """Raise PeerError when the receiver was found gone, between requests or by one of another thread."""
         if self._lost is not None:
             raise PeerError(f"the receiver has ended: {self._lost}")
 
@@ -123,6 +123,9 @@ class ExchangeClient:
                 reply = self._transact(request, deadline)
             except ChannelLost as lost:
                 raise PeerError(self._no_answer(kind, timeout, str(lost))) from None
+            except SessionRefused as refused:
+                self._lose(refused)
+                raise
         if reply["type"] == "error":
             raise RefusedByPeer(member(reply, "text", str), member(reply, "error_class", str))
         return member(reply, "body", dict)
@@ -324,20 +327,25 @@ class ExchangeClient:
                 continue
             try:
                 idle = time.monotonic() - self._last_heard
-                due = idle >= self._config.ping_interval_s or (
-                    self._channel is not None and self._channel.is_readable()
-                )
+                # Without a connection: the last request or ping lost it, and found no other in its time.
+                lost = self._channel is None or self._channel.is_readable()
+                due = lost or idle >= self._config.ping_interval_s
                 if due and not self._closed.is_set():
                     self._transact({"type": "ping"}, time.monotonic() + self._config.ping_interval_s)
             except SessionRefused as refused:
-                self._lost = refused
-                self._on_lost()
+                self._lose(refused)
                 return
             except (PeerError, CallerError):
                 # The next request finds out for itself, and its caller gets the error.
                 continue
             finally:
                 self._turn.release()
+
+    def _lose(self, refused: SessionRefused) -> None:
+        """Note that there is no receiver any more, for the threads that do not ask. Not before there was one."""
+        if self._welcomed and self._lost is None:
+            self._lost = refused
+            self._on_lost()
 
     def _drop(self, *, for_good: bool = False) -> None:
         channel, self._channel = self._channel, None
