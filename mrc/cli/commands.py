@@ -96,7 +96,7 @@ class _Stderr(io.FileIO):
     """Where lines for people go. One that cannot be written, on a full disk, a terminal that is gone or a pipe that
     nobody reads, is lost: it says no more about the command than that nobody was told."""
 
-    def write(self, content: Any, /) -> int | None:
+    def write(self, content: Any, /) -> int:
         try:
             return super().write(content)
         except OSError:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ctrl-C, SIGTERM and SIGHUP: exit status 128 + the signal's number (130, 143, 129), whatever the command, and nothing left behind.
+"""Ctrl-C, SIGTERM and SIGHUP: exit status 128 + the signal's number (130, 143, 129), whatever the command.
 
-Labs, transfers and drills under way are interrupted in tests/cli/test_demo.py, tests/lab, tests/drill and tests/live.
+Nothing is left behind. Labs, transfers and drills under way are interrupted in tests/cli/test_demo.py, tests/lab,
+tests/drill and tests/live.
 """
 
 from __future__ import annotations

@@ -72,6 +72,9 @@ class ExchangeClient:
         # The thread that holds it uses the connection and everything below.
         self._turn = threading.Lock()
         self._channel: Channel | None = None
+        # One that was too slow, until there is another: what the other end still sends into a closed one would come
+        # back as a reset, ahead of the word that this end goes on elsewhere.
+        self._left: Channel | None = None
         self._address = ""
         self._attempt = 0
         self._connections = 0
@@ -187,7 +190,7 @@ class ExchangeClient:
                 self._check_open(leaving)
                 if self._channel is not None:
                     self._failures[self._address] = str(lost)
-                    self._drop()
+                    self._drop(too_slow=lost.reason == "timeout")
                 if lost.reason == "timeout":
                     # A receiver too busy to answer within a second would otherwise be left again and again.
                     self._patience_s = min(2 * self._patience_s, self._config.max_attempt_timeout_s)
@@ -278,6 +281,7 @@ class ExchangeClient:
             tls.close()
             raise
         self._channel, self._address = channel, address
+        self._close_left()
         self._welcomed = True
         self._connections += 1
         self._failures.pop(address, None)
@@ -347,13 +351,24 @@ class ExchangeClient:
             self._lost = refused
             self._on_lost()
 
-    def _drop(self, *, for_good: bool = False) -> None:
+    def _drop(self, *, for_good: bool = False, too_slow: bool = False) -> None:
         channel, self._channel = self._channel, None
         if channel is not None:
             if not for_good:
                 # Or the receiver would take the end of this connection for that of this process.
                 channel.send_soon({"type": "away"})
-            channel.close()
+            self._close_left()
+            if too_slow:
+                self._left = channel
+            else:
+                channel.close()
+        if for_good:
+            self._close_left()
+
+    def _close_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            left.close()
 
     def _tried(self) -> str:
         port = self._ticket.port
