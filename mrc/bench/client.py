@@ -272,7 +272,9 @@ class BenchClient:
                 written = writing.turn()
             if cut is not None:
                 cut.look()
-            return written and (asking is None or asking.is_done())
+            # Each turn: the server may refuse, or end, while this end has still much to write.
+            answered = asking is None or asking.is_done()
+            return written and answered
 
         if writing is not None:
             writing.begin()
@@ -318,9 +320,12 @@ class BenchClient:
             before = self._counters()
             self._request("start")
             pinged = ping(pinger, self._loop, self._options.seconds or 0)
+            self._failure = pinged.failure
             if not pinged.interrupted:
                 self._request("stop")
         if not pinged.half_round_trips_us:
+            if self._failure is not None:
+                raise self._failure
             if pinged.interrupted:
                 raise KeyboardInterrupt
             raise PeerError("not one ping was answered in time")

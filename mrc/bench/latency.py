@@ -105,16 +105,16 @@ class Answering(Pinger):
 
 @dataclass(frozen=True, slots=True)
 class Pinged:
-    """Half round trips in microseconds, one a ping; those up to the interruption if there was one."""
+    """Half round trips in microseconds, one a ping; those up to the interruption or the failure if there was one."""
 
     half_round_trips_us: list[float]
     interrupted: bool = False
+    failure: PeerError | None = None
 
 
 def ping(pinger: Pinger, run: Callable[[Callable[[], bool]], None], seconds: float) -> Pinged:
-    """Play for so long. `run` turns the loop until its argument holds; a KeyboardInterrupt out of it ends the play.
-
-    Raises PeerError when a write failed.
+    """Play for so long. `run` turns the loop until its argument holds; a KeyboardInterrupt out of it ends the play, and
+    so does a PeerError, its own or that of a write that failed.
     """
     clock = time.perf_counter_ns
     times: list[int] = []
@@ -140,9 +140,13 @@ def ping(pinger: Pinger, run: Callable[[Callable[[], bool]], None], seconds: flo
         return pinger.is_quiet
 
     interrupted = False
+    failure: PeerError | None = None
     try:
         run(done)
         run(acknowledged)
     except KeyboardInterrupt:
         interrupted = True
-    return Pinged([(later - earlier) / 2e3 for earlier, later in pairwise(times)], interrupted)
+    except PeerError as error:
+        # What was measured until then is good.
+        failure, interrupted = error, True
+    return Pinged([(later - earlier) / 2e3 for earlier, later in pairwise(times)], interrupted, failure)

@@ -107,7 +107,7 @@ def main() -> None:
       mrc lab exec h1 -- mrc recv --dir /tmp
       mrc lab exec h0 -- mrc send FILE TICKET
 
-    Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C, 143 ended by SIGTERM.
+    Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C, 143 by SIGTERM, 129 by a closed terminal.
 
     Pages that help names, such as docs/lab.md, lie in the source distribution of a release and in a checkout.
     """

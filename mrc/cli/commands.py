@@ -92,10 +92,23 @@ def open_what_is_closed() -> None:
             setattr(sys, name, _ClosedOutput() if name == "stdout" else open(number, "w" if number else "r"))  # noqa: SIM115
 
 
-def buffer_output() -> None:
-    """Give stdout and stderr a buffer, flushed at each line, where Python was started with none (-u, PYTHONUNBUFFERED).
+class _Stderr(io.FileIO):
+    """Where lines for people go. One that cannot be written, on a full disk, a terminal that is gone or a pipe that
+    nobody reads, is lost: it says no more about the command than that nobody was told."""
 
-    Without one Python writes once and forgets what did not fit, as when the program is stopped in the midst of a write.
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except OSError:
+            return memoryview(content).nbytes
+
+
+def buffer_output() -> None:
+    """Give stdout and stderr a buffer, flushed at each line, where Python was started with none (-u, PYTHONUNBUFFERED),
+    and have the command end as it does, whatever becomes of what it writes to stderr.
+
+    Without a buffer Python writes once and forgets what did not fit, as when the program is stopped in the midst of a
+    write.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -104,6 +117,12 @@ def buffer_output() -> None:
                 stream.fileno(), "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False
             )
             setattr(sys, name, buffered)
+    said = sys.stderr
+    if isinstance(getattr(getattr(said, "buffer", None), "raw", None), io.FileIO):
+        raw = _Stderr(said.fileno(), "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding=said.encoding, errors=said.errors, line_buffering=True
+        )
 
 
 def flush_output() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?\Z")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
@@ -221,7 +222,8 @@ def options_named() -> Iterator[None]:
 
 
 def interrupt_on_signals(also: Callable[[], bool] = lambda: False) -> None:
-    """From now on SIGTERM ends the command as Ctrl-C does, so that what it opened is closed.
+    """From now on SIGTERM, and SIGHUP of a terminal that is closed, end the command as Ctrl-C does, so that what it
+    opened is closed. Where SIGHUP is ignored from the start, as by `nohup`, it stays so.
 
     `also` is called first, from the signal handler. It returns whether it sees to the KeyboardInterrupt: an exception
     raised in a handler vanishes inside a library, and inside compiled code that the signal interrupted.
@@ -232,14 +234,16 @@ def interrupt_on_signals(also: Callable[[], bool] = lambda: False) -> None:
         if not also():
             raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGINT, interrupt)
+    for number in _ENDING:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
 
 
 def interrupted(message: str = "", number: int | None = None) -> click.exceptions.Exit:
     """What to raise where a command was interrupted: exit status 128 + the signal's number, as a shell has it.
 
-    The one place that decides this status: 130 after Ctrl-C, 143 after SIGTERM, for each command alike. `message` goes
+    The one place that decides this status: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, for each command
+    alike. `message` goes
     to stderr; `number` is the signal, by default the one that `interrupt_on_signals` took.
     """
     if message:
@@ -250,7 +254,7 @@ def interrupted(message: str = "", number: int | None = None) -> click.exception
 def ignore_signals() -> None:
     """The command is over. Has no effect outside the main thread."""
     with contextlib.suppress(ValueError):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
     # An interrupt that came while Python ran the text of a program, as it does to make the methods of a record, is
     # remembered: at the end it would count as one that nobody caught, and SIGINT would be the status. Such a run that

@@ -26,7 +26,7 @@ _EXAMPLES = "Examples:"
 _VERBATIM = "\b"
 _EXIT_STATUS = (
     "Unless the text above says otherwise: 0: done. 1: failed. 2: wrong usage. 130: ended by Ctrl-C. "
-    "143: ended by SIGTERM."
+    "143: by SIGTERM. 129: by a closed terminal."
 )
 _WIDTH = 79  # of the lines of a page's source: mandoc warns of longer ones
 

@@ -91,8 +91,8 @@ def recv(
     is. What arrived of a transfer that breaks, 16 MiB or more of a file, stays as .NAME.mrc-part: the same `mrc send`
     goes on with it. With `-` one file is written to stdout as it comes, the ticket is on stderr, and the exit status
     says whether the sums agreed. With --json the ticket line is followed by one JSON document when the receiver ends.
-    Ctrl-C ends it with exit status 130, SIGTERM with 143, the end of its lab with 1. Needs root or CAP_NET_RAW. Without
-    a fabric it runs in udp mode on ordinary addresses.
+    Ctrl-C ends it with exit status 130, SIGTERM with 143, a closed terminal with 129, the end of its lab with 1. Needs
+    root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:

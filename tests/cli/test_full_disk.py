@@ -68,6 +68,24 @@ def test_a_standard_output_that_is_closed(command: str, closed: str, tmp_path: P
     )
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["", "unbuffered"])
+@pytest.mark.parametrize("stderr", ["full", "nobody reads"])
+@pytest.mark.parametrize(("argv", "status"), [(["analyze", "nosuch.pcap"], 2), (["analyze", __file__], 1)])
+def test_a_standard_error_that_takes_nothing(argv: list[str], status: int, stderr: str, unbuffered: str) -> None:
+    """The command ends as it does; Python ends with 120 where it cannot write what is left in stderr's buffer."""
+    if stderr == "full":
+        refusing = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, refusing = os.pipe()
+        os.close(reading)
+    try:
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        ended = subprocess.run([*MRC, *argv], stderr=refusing, timeout=PATIENCE_S, check=False, env=environment)
+    finally:
+        os.close(refusing)
+    assert ended.returncode == status
+
+
 def test_no_file_takes_the_place_of_a_closed_output() -> None:
     """What is printed would go into it."""
     program = "import os, mrc.cli.commands as c; c.open_what_is_closed(); os._exit(os.open(os.devnull, 0))"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ctrl-C and SIGTERM: exit status 128 + the signal's number (130, 143), whatever the command, and nothing left behind.
+"""Ctrl-C, SIGTERM and SIGHUP: exit status 128 + the signal's number (130, 143, 129), whatever the command.
 
-Labs, transfers and drills under way are interrupted in tests/cli/test_demo.py, tests/lab, tests/drill and tests/live.
+Nothing is left behind. Labs, transfers and drills under way are interrupted in tests/cli/test_demo.py, tests/lab,
+tests/drill and tests/live.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from patience import PATIENCE_S
 
 MRC = (sys.executable, "-m", "mrc")
 # A shell starts what runs in its background with interruptions ignored.
-FOREGROUND = ("env", "--default-signal=INT")
+FOREGROUND = ("env", "--default-signal=INT,HUP")
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 CAPTURE = Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
 BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
 
@@ -45,14 +47,14 @@ def stopped(argv: list[str], number: signal.Signals, reads: bytes = b"") -> tupl
     return process.returncode, said.decode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 def test_what_reads_a_pipe(number: signal.Signals) -> None:
     # So little that neither pipe is ever full: nobody reads one end while the other is written.
     assert stopped(["dissect", "-", "--jsonl"], number, CAPTURE.read_bytes()[:3000]) == (128 + number, "interrupted\n")
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -67,6 +69,32 @@ def test_what_prints_a_ticket_and_waits(argv: list[str], said: str, number: sign
     directory = ["--dir", str(tmp_path)] if argv[0] == "recv" else []
     assert stopped([*argv, *directory], number) == (128 + number, said)
     assert not os.listdir(tmp_path)
+
+
+def test_a_terminal_that_is_closed_does_not_end_what_runs_under_nohup() -> None:
+    process = subprocess.Popen(
+        ["nohup", *MRC, "dissect", "-", "--jsonl"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            content = CAPTURE.read_bytes()
+            process.stdin.write(content[:3000])
+            process.stdin.flush()
+            assert process.stdout.readline()
+            process.send_signal(signal.SIGHUP)
+            process.stdin.write(content[3000:6000])
+            process.stdin.flush()
+            assert process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_an_interrupt_while_a_text_of_python_runs_does_not_decide_how_the_command_ends(tmp_path: Path) -> None:

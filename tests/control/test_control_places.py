@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -180,6 +181,16 @@ def test_a_users_own_dead_socket_is_taken_away_and_a_living_one_is_asked(strange
     finally:
         listener.close()
     assert [each.name for each in stranger.iterdir()] == ["9.sock"]
+
+
+def test_the_socket_of_a_killed_endpoint_says_that_it_has_ended(stranger: Path) -> None:
+    owned(stranger)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(stranger / "7.sock"))
+    os.chown(stranger / "7.sock", STRANGER, STRANGER)
+    with pytest.raises(SystemRefused, match=r"7\.sock: the endpoint has ended") as caught:
+        ControlClient(stranger / "7.sock")
+    assert caught.value.errno == errno.ECONNREFUSED
 
 
 def test_what_others_left_hides_no_endpoint(

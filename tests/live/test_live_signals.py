@@ -25,7 +25,7 @@ def interrupted(ended: Ended, number: int = signal.SIGINT) -> None:
     assert len(ended.err.strip().splitlines()) == 1, ended.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_sender_is_interrupted_under_way(transfers: Transfers, number: signal.Signals) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--idle-timeout", "600s")
@@ -38,7 +38,7 @@ def test_the_sender_is_interrupted_under_way(transfers: Transfers, number: signa
     assert transfers.whole() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_receiver_is_interrupted_under_way(transfers: Transfers, number: signal.Signals) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once")

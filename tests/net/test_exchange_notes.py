@@ -122,3 +122,46 @@ def test_without_a_thread_requests_are_answered(monkeypatch: pytest.MonkeyPatch)
     with ExchangeServer(["::1"], echo, config=QUICK) as server, ExchangeClient(server.ticket, config=QUICK) as client:
         for number in range(3):
             assert client.request("open", {"n": number}, PATIENCE_S) == {"n": number}
+
+
+def test_notes_to_a_client_that_left_a_slow_connection_do_not_make_it_one_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second note into a closed connection fails, and that was taken for the end of the client's process."""
+    tried: list[int] = []
+    let_go, connects_again = threading.Event(), threading.Event()
+    ended: list[SessionInfo] = []
+    send, connect = Channel.send, ExchangeClient._connect
+
+    def sending(self: Channel, message: Any) -> None:
+        if message["type"] == "working":
+            tried.append(message["id"])
+        send(self, message)
+
+    def connecting(self: ExchangeClient, deadline: float, leaving: bool) -> Channel:
+        if self._welcomed:
+            # The other planes take their time.
+            connects_again.wait(PATIENCE_S)
+        return connect(self, deadline, leaving)
+
+    def handle(session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert let_go.wait(PATIENCE_S)
+        return {"kind": kind}
+
+    monkeypatch.setattr(Channel, "send", sending)
+    monkeypatch.setattr(ExchangeClient, "_connect", connecting)
+    # The client is too impatient for the first note.
+    server_s = ExchangeConfig(working_interval_s=0.5, ended_linger_s=0.001, linger_s=3600)
+    client_s = ExchangeConfig(working_interval_s=0.05, attempt_timeout_s=0.1)
+    server = ExchangeServer(["::1"], handle, config=server_s, on_session_closed=ended.append)
+    answers: list[object] = []
+    with server, ExchangeClient(server.ticket, config=client_s) as client:
+        asking = threading.Thread(target=lambda: answers.append(client.request("long", {}, PATIENCE_S)))
+        asking.start()
+        eventually(lambda: len(tried) >= 2)
+        let_go.set()
+        eventually(lambda: not server._connections)
+        connects_again.set()
+        asking.join()
+        assert [each.closed_because for each in ended] == []
+    assert answers == [{"kind": "long"}]

@@ -255,6 +255,35 @@ def test_an_idle_session_moves_by_itself(receiver: Receiver, plane: Plane) -> No
     assert receiver.server.counters["sessions"] == 1
 
 
+def test_threads_that_do_not_ask_are_told_when_a_request_finds_the_receiver_gone(
+    receiver: Receiver, plane: Plane
+) -> None:
+    told = threading.Event()
+    # Nobody looks between requests.
+    config = dataclasses.replace(QUICK, look_interval_s=3600)
+    with ExchangeClient(receiver.ticket("127.0.0.2"), config=config, on_lost=told.set) as client:
+        client.request("open", {}, PATIENCE_S)
+        client.check()
+        plane.close()
+        with pytest.raises(SessionRefused):
+            client.request("next", {}, PATIENCE_S)
+        assert told.is_set()
+        with pytest.raises(PeerError, match=r"the receiver has ended: .*refused"):
+            client.check()
+
+
+def test_a_session_that_lost_its_connection_is_looked_at_before_a_ping_is_due(receiver: Receiver, plane: Plane) -> None:
+    told = threading.Event()
+    config = dataclasses.replace(QUICK, look_interval_s=0.01, ping_interval_s=3600, linger_s=7200)
+    with ExchangeClient(receiver.ticket("127.0.0.2"), config=config, on_lost=told.set) as client:
+        client.request("open", {}, PATIENCE_S)
+        plane.silent = True
+        with pytest.raises(PeerError, match="no answer to 'next'"):
+            client.request("next", {}, 0.5)
+        plane.close()
+        assert told.wait(PATIENCE_S)
+
+
 def test_a_session_that_ended_in_silence_is_not_taken_up_again() -> None:
     ended = threading.Event()
     config = dataclasses.replace(QUICK, linger_s=0.1, ping_interval_s=0.05)

@@ -46,6 +46,14 @@ class ControlLine:
         # How many of the packets sent in this case have arrived, as the target last reported.
         self.came = 0
 
+    def check(self) -> None:
+        """Raise TargetLost when the target was found gone while nothing was asked."""
+        try:
+            self._client.check()
+        except PeerError as error:
+            self._lost = f"the target does not answer any more: {error}"
+            raise TargetLost(self._lost) from None
+
     def call(self, kind: str, **body: Any) -> Any:
         """Raises Unsupported and Refused as the target does, Raised for whatever else it raised, TargetLost."""
         if self._lost is not None:

@@ -25,7 +25,7 @@ class LiveTarget(Target):
         self.name = f"live target at {', '.join(ticket.addresses)}"
         self._fabric = fabric
         self._slack_ns = slack_ns
-        self._client = ExchangeClient(ticket, features=(FEATURE,))
+        self._client = ExchangeClient(ticket, features=(FEATURE,), on_lost=self._wake)
         self._line = ControlLine(self._client)
         # By whether packets have an outer header: the ports, opened when a case needs them.
         self._clocks: dict[bool, WireClock] = {}
@@ -51,8 +51,13 @@ class LiveTarget(Target):
     def _clock(self, uses_usids: bool, wire: WireProfile) -> WireClock:
         if uses_usids not in self._clocks:
             ports = open_ports(self._fabric.ports, uses_usids=uses_usids, udp_ports=wire.accepted_udp_ports)
-            self._clocks[uses_usids] = WireClock(ports)
+            self._clocks[uses_usids] = WireClock(ports, self._line.check)
         return self._clocks[uses_usids]
+
+    def _wake(self) -> None:
+        """The target has ended: a case that waits for packets waits in vain."""
+        for clock in list(self._clocks.values()):
+            clock.wake()
 
     def close(self) -> None:
         self._client.close()

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import heapq
+import os
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mrc.conformance.live.tester_port import TesterPort
 from mrc.conformance.target import Frame, Unsupported
@@ -22,14 +23,18 @@ class WireClock:
 
     `now` is where the script has come to: it goes to the time each packet came (as the kernel stamped it), to the real
     time whenever something is sent or asked, and to the end of each wait. `stalled_ns` is the longest that the tester
-    woke up too late by since `begin`.
+    woke up too late by since `begin`. `check` is asked before each wait, and raises where there is nothing to wait for
+    any more; `wake` has it asked at once.
     """
 
-    def __init__(self, ports: Sequence[TesterPort]) -> None:
+    def __init__(self, ports: Sequence[TesterPort], check: Callable[[], None] = lambda: None) -> None:
+        self._check = check
+        self._woken = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._ports = {port.plane: port for port in ports}
         self._poll = select.poll()
         for port in ports:
             self._poll.register(port.listener, select.POLLIN)
+        self._poll.register(self._woken, select.POLLIN)
         self._come: list[tuple[int, int, Frame]] = []
         self._count = 0
         self.sent = 0
@@ -81,7 +86,12 @@ class WireClock:
             if left <= 0:
                 self.now = max(self.now, until)
                 return ()
+            self._check()
             self._sleep(left)
+
+    def wake(self) -> None:
+        """End a wait, from any thread."""
+        os.eventfd_write(self._woken, 1)
 
     def _sleep(self, duration: int) -> None:
         began = time.monotonic_ns()
@@ -103,5 +113,6 @@ class WireClock:
                 heapq.heappush(self._come, (at, self._count, Frame(plane, packet)))
 
     def close(self) -> None:
+        os.close(self._woken)
         for port in self._ports.values():
             port.close()

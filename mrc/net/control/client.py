@@ -25,6 +25,10 @@ from mrc.untrusted import NotJson, parse_json
 TIMEOUT_S = 10.0
 _HELLO_TIMEOUT_S = 3.0
 _MOST_ANSWER = 1 << 26
+_NOT_REACHED = {
+    errnos.EAGAIN: "it is busy, or does not run just now",
+    errnos.ECONNREFUSED: "the endpoint has ended without taking its socket away, as one that is killed",
+}
 
 
 class ControlClient:
@@ -54,7 +58,7 @@ class ControlClient:
             raise
         except OSError as error:
             self._socket.close()
-            why = "it is busy, or does not run just now" if error.errno == errnos.EAGAIN else error.strerror or error
+            why = _NOT_REACHED.get(error.errno or 0, error.strerror or error)
             raise SystemRefused(error.errno or 0, f"{path}: {why}") from None
 
     def fileno(self) -> int:

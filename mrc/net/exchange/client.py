@@ -63,7 +63,7 @@ class ExchangeClient:
         config: ExchangeConfig = DEFAULT_EXCHANGE_CONFIG,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_lost` is called once, in a thread of the client, when it finds the receiver gone between requests."""
+        """`on_lost` is called once, in the thread that finds the receiver gone: one that asks, or one of the client."""
         self._ticket = ticket
         self._features = tuple(features)
         self._config = config
@@ -72,6 +72,9 @@ class ExchangeClient:
         # The thread that holds it uses the connection and everything below.
         self._turn = threading.Lock()
         self._channel: Channel | None = None
+        # One that was too slow, until there is another: what the other end still sends into a closed one would come
+        # back as a reset, ahead of the word that this end goes on elsewhere.
+        self._left: Channel | None = None
         self._address = ""
         self._attempt = 0
         self._connections = 0
@@ -102,7 +105,7 @@ class ExchangeClient:
         return max(self._connections - 1, 0)
 
     def check(self) -> None:
-        """Raise PeerError when the receiver was found gone while no request was under way."""
+        """Raise PeerError when the receiver was found gone, between requests or by one of another thread."""
         if self._lost is not None:
             raise PeerError(f"the receiver has ended: {self._lost}")
 
@@ -123,6 +126,9 @@ class ExchangeClient:
                 reply = self._transact(request, deadline)
             except ChannelLost as lost:
                 raise PeerError(self._no_answer(kind, timeout, str(lost))) from None
+            except SessionRefused as refused:
+                self._lose(refused)
+                raise
         if reply["type"] == "error":
             raise RefusedByPeer(member(reply, "text", str), member(reply, "error_class", str))
         return member(reply, "body", dict)
@@ -184,7 +190,7 @@ class ExchangeClient:
                 self._check_open(leaving)
                 if self._channel is not None:
                     self._failures[self._address] = str(lost)
-                    self._drop()
+                    self._drop(too_slow=lost.reason == "timeout")
                 if lost.reason == "timeout":
                     # A receiver too busy to answer within a second would otherwise be left again and again.
                     self._patience_s = min(2 * self._patience_s, self._config.max_attempt_timeout_s)
@@ -275,6 +281,7 @@ class ExchangeClient:
             tls.close()
             raise
         self._channel, self._address = channel, address
+        self._close_left()
         self._welcomed = True
         self._connections += 1
         self._failures.pop(address, None)
@@ -324,14 +331,13 @@ class ExchangeClient:
                 continue
             try:
                 idle = time.monotonic() - self._last_heard
-                due = idle >= self._config.ping_interval_s or (
-                    self._channel is not None and self._channel.is_readable()
-                )
+                # Without a connection: the last request or ping lost it, and found no other in its time.
+                lost = self._channel is None or self._channel.is_readable()
+                due = lost or idle >= self._config.ping_interval_s
                 if due and not self._closed.is_set():
                     self._transact({"type": "ping"}, time.monotonic() + self._config.ping_interval_s)
             except SessionRefused as refused:
-                self._lost = refused
-                self._on_lost()
+                self._lose(refused)
                 return
             except (PeerError, CallerError):
                 # The next request finds out for itself, and its caller gets the error.
@@ -339,13 +345,30 @@ class ExchangeClient:
             finally:
                 self._turn.release()
 
-    def _drop(self, *, for_good: bool = False) -> None:
+    def _lose(self, refused: SessionRefused) -> None:
+        """Note that there is no receiver any more, for the threads that do not ask. Not before there was one."""
+        if self._welcomed and self._lost is None:
+            self._lost = refused
+            self._on_lost()
+
+    def _drop(self, *, for_good: bool = False, too_slow: bool = False) -> None:
         channel, self._channel = self._channel, None
         if channel is not None:
             if not for_good:
                 # Or the receiver would take the end of this connection for that of this process.
                 channel.send_soon({"type": "away"})
-            channel.close()
+            self._close_left()
+            if too_slow:
+                self._left = channel
+            else:
+                channel.close()
+        if for_good:
+            self._close_left()
+
+    def _close_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            left.close()
 
     def _tried(self) -> str:
         port = self._ticket.port

@@ -19,10 +19,11 @@ _LOOK_S = 0.1
 class Ahead(Generic[T]):
     """Iterates over `items`, a few of which are made ahead. What making one raises is raised in its place.
 
+    None is no item: whoever makes one of many parts gives it after each, and `close` waits no longer than for a part.
     Where the system allows no further thread each is made when it is asked for. Close it.
     """
 
-    def __init__(self, items: Iterator[T]) -> None:
+    def __init__(self, items: Iterator[T | None]) -> None:
         self._items = items
         self._made: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(_AHEAD)
         self._over = False
@@ -32,7 +33,7 @@ class Ahead(Generic[T]):
         try:
             self._thread = start_thread(self._make, name="mrc read ahead")
         except SystemRefused:
-            yield from self._items
+            yield from (item for item in self._items if item is not None)
             return
         while True:
             item, error = self._made.get()
@@ -40,12 +41,15 @@ class Ahead(Generic[T]):
                 if isinstance(error, StopIteration):
                     return
                 raise error
-            yield item  # type: ignore[misc]  # None is an item of nothing that is sent
+            if item is not None:
+                yield item
 
     def _make(self) -> None:
-        while True:
+        while not self._over:
             try:
                 made: tuple[T | None, BaseException | None] = (next(self._items), None)
+                if made[0] is None:
+                    continue
             except BaseException as error:
                 made = (None, error)
             while not self._over:

@@ -176,9 +176,9 @@ class _Sending:
         report.settle(reported_duplicates(self._exchange.request("finish", figures, REQUEST_TIMEOUT_S)))
         return report
 
-    def _loads(self) -> Iterator[tuple[int, Outgoing | list[PackedFile]]]:
+    def _loads(self) -> Iterator[tuple[int, Outgoing | list[PackedFile]] | None]:
         """What is sent by requests of its own, in order, each with the number of its first file: a file, or a pack of
-        small ones."""
+        small ones. None after each file that was read into a pack."""
         pack = Filling()
         for index, file in enumerate(self._goods.files):
             packed = self._read_packed(index, file)
@@ -189,6 +189,7 @@ class _Sending:
                 yield index, file
             else:
                 pack.add(packed)
+                yield None
         if pack.files:
             yield len(self._goods.files) - len(pack.files), pack.files
 
