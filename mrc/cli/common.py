@@ -243,8 +243,7 @@ def interrupted(message: str = "", number: int | None = None) -> click.exception
     """What to raise where a command was interrupted: exit status 128 + the signal's number, as a shell has it.
 
     The one place that decides this status: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, for each command
-    alike. `message` goes
-    to stderr; `number` is the signal, by default the one that `interrupt_on_signals` took.
+    alike. `message` goes to stderr; `number` is the signal, by default the one that `interrupt_on_signals` took.
     """
     if message:
         note(message)
