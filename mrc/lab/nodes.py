@@ -109,6 +109,18 @@ class LabNodes:
             raise SystemRefused(f"{path} is not the namespace this lab made: {advice}")
         return descriptor
 
+    def missing(self) -> tuple[str, ...]:
+        """The nodes whose namespace is gone, or that has not the one this lab made."""
+
+        def has(node: str) -> bool:
+            try:
+                found = os.stat(self.namespace_path(node))
+            except OSError:
+                return False
+            return (found.st_dev, found.st_ino) == self._state.namespaces[node]
+
+        return tuple(node for node in self._state.namespaces if not has(node))
+
     def inside(self, node: str, function: Callable[[], T]) -> T:
         """What `function` returns when a thread in the namespace of `node` runs it; sockets it opens belong there."""
         descriptor = self.open_namespace(node)

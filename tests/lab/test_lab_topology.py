@@ -393,15 +393,25 @@ def test_a_namespace_that_is_gone_or_anothers_is_told(breakable: Callable[[], La
     assert namespace.withdraw(f"{lab.name}-p0s1", lambda _: True)
     (found,) = lab.differences()
     assert (found.where, found.remedy) == ("p0s1", Remedy.REBUILD)
+    assert _listed(lab.name) == ("broken", ["p0s1"])
+    assert f"{lab.name}  broken: 1 of its namespaces are gone" in invoke("list").stdout
     stranger = in_thread(namespace.unshare_network)
     with namespace.netns_directory():
         namespace.publish(f"{lab.name}-p0s1", stranger)
     os.close(stranger)
     (found,) = lab.differences()
     assert "another has its name" in found.what
+    assert _listed(lab.name) == ("broken", ["p0s1"])
     assert lab.down().kept == (f"{lab.name}-p0s1",)
     assert namespace.withdraw(f"{lab.name}-p0s1", lambda _: True)
     Lab.up(lab.name, lab.topology)
+    assert _listed(lab.name) == ("up", [])
+
+
+def _listed(name: str) -> tuple[str, list[str]]:
+    """What `mrc lab list` says of a lab: its state, and whose namespaces are missing."""
+    (said,) = (each for each in json.loads(invoke("list", "--json").stdout) if each["name"] == name)
+    return said["state"], said["missing"]
 
 
 @pytest.mark.root

@@ -180,7 +180,9 @@ def schema() -> None:
 @click.command("list")
 @json_option
 def list_labs(as_json: bool) -> None:
-    """Show the names of all labs.
+    """Show the names of all labs, and whether they are up: half-built, or broken where namespaces of one are gone.
+
+    `mrc lab down --name NAME` clears what is left of those.
 
     \b
     Examples:
@@ -197,11 +199,17 @@ def list_labs(as_json: bool) -> None:
         except CallerError:
             found.append({"name": name, "state": "half-built"})
         else:
-            found.append({"name": name, "state": "up", "hosts": opened.topology.host_count})
+            missing = list(opened.missing())
+            opened.close()
+            hosts = opened.topology.host_count
+            found.append({"name": name, "state": "broken" if missing else "up", "hosts": hosts, "missing": missing})
     if as_json:
         print_json(found)
         return
     for entry in found:
-        click.echo(f"{entry['name']}  {entry['state']}")
+        line = f"{entry['name']}  {entry['state']}"
+        if gone := entry.get("missing"):
+            line += f": {len(gone)} of its namespaces are gone, `mrc lab down --name {entry['name']}` clears the rest"
+        click.echo(line)
     if not found:
         click.echo("no labs: `mrc lab up` builds one", err=True)
