@@ -119,7 +119,7 @@ class TestWithALab:
     def test_list(self, name: str) -> None:
         listed = document("list")
         assert isinstance(listed, list)
-        assert {"name": name, "state": "up", "hosts": 2} in listed
+        assert {"name": name, "state": "up", "hosts": 2, "missing": []} in listed
         assert f"{name}  up" in invoke("list").stdout.splitlines()
 
     def test_status(self, name: str) -> None:
