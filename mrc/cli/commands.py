@@ -92,15 +92,23 @@ def open_what_is_closed() -> None:
             setattr(sys, name, _ClosedOutput() if name == "stdout" else open(number, "w" if number else "r"))  # noqa: SIM115
 
 
-class _Stderr(io.FileIO):
+class _Stderr(io.TextIOWrapper):
     """Where lines for people go. One that cannot be written, on a full disk, a terminal that is gone or a pipe that
-    nobody reads, is lost: it says no more about the command than that nobody was told."""
+    nobody reads, is lost: it says no more about the command than that nobody was told.
 
-    def write(self, content: Any, /) -> int:
+    What lies below is Python's own: an interrupt that came out of a write of ours there would leave in the buffer what
+    had been written, and it would be written again.
+    """
+
+    def write(self, text: str, /) -> int:
         try:
-            return super().write(content)
+            return super().write(text)
         except OSError:
-            return memoryview(content).nbytes
+            return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
 
 
 def buffer_output() -> None:
@@ -119,10 +127,8 @@ def buffer_output() -> None:
             setattr(sys, name, buffered)
     said = sys.stderr
     if isinstance(getattr(getattr(said, "buffer", None), "raw", None), io.FileIO):
-        raw = _Stderr(said.fileno(), "w", closefd=False)
-        sys.stderr = io.TextIOWrapper(
-            io.BufferedWriter(raw), encoding=said.encoding, errors=said.errors, line_buffering=True
-        )
+        below = io.BufferedWriter(io.FileIO(said.fileno(), "w", closefd=False))
+        sys.stderr = _Stderr(below, encoding=said.encoding, errors=said.errors, line_buffering=True)
 
 
 def flush_output() -> None:

@@ -8,11 +8,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from patience import PATIENCE_S
 
 from mrc.capture.wireshark.source import MARKER
+from mrc.cli import commands
 from mrc.errors import SystemRefused
 from mrc.whole_files import LineFile, whole_file, write_whole
 
@@ -84,6 +87,32 @@ def test_a_standard_error_that_takes_nothing(argv: list[str], status: int, stder
     finally:
         os.close(refusing)
     assert ended.returncode == status
+
+
+def test_an_interrupted_line_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever in our part of a write the interrupt comes, what is printed next does not bring the line again."""
+
+    def interrupting(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != commands.__file__:
+            return None
+        if event == "return":
+            raise KeyboardInterrupt
+        return interrupting
+
+    reading, writing = os.pipe()
+    with open(reading, "rb") as read, open(writing, "w", buffering=1) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        commands.buffer_output()
+        traced = sys.gettrace()
+        sys.settrace(interrupting)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                sys.stderr.write("a line\n")
+        finally:
+            sys.settrace(traced)
+        sys.stderr.write("interrupted\n")
+        stderr.close()
+        assert read.read().decode().splitlines() == ["a line", "interrupted"]
 
 
 def test_no_file_takes_the_place_of_a_closed_output() -> None:

@@ -71,7 +71,7 @@ def test_a_network_and_a_run_of_its_own() -> None:
 def test_its_labs_are_seen_from_inside_only() -> None:
     mrc = " ".join(MRC)
     done = shell("--", "sh", "-c", f"{mrc} lab up --name inner >&2 && {mrc} lab list --json")
-    assert json.loads(done.stdout) == [{"name": "inner", "state": "up", "hosts": 2}]
+    assert json.loads(done.stdout) == [{"name": "inner", "state": "up", "hosts": 2, "missing": []}]
     assert "inner" not in lab_names()
 
 
