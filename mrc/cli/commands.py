@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from mrc.cli.common import ignore_signals, interrupted
-from mrc.errors import CallerError, MrcError
+from mrc.errors import CallerError, MrcError, SystemRefused
 from mrc.untrusted import printable_lines
 
 # No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
@@ -93,30 +93,44 @@ def open_what_is_closed() -> None:
 
 
 class _Stderr(io.TextIOWrapper):
-    """Where lines for people go. One that cannot be written, on a full disk, a terminal that is gone or a pipe that
-    nobody reads, is lost: it says no more about the command than that nobody was told.
+    """Standard error that never fails. A full disk, a closed terminal or a closed pipe loses the line, and the command
+    goes on. `lost` is the first error, or None.
 
-    What lies below is Python's own: an interrupt that came out of a write of ours there would leave in the buffer what
-    had been written, and it would be written again.
+    The errors are caught here and not in the raw stream below the buffer. An interrupt inside a raw write of ours would
+    leave the written bytes in the buffer, and they would be written again.
     """
+
+    lost: OSError | None = None
 
     def write(self, text: str, /) -> int:
         try:
             return super().write(text)
-        except OSError:
+        except OSError as error:
+            self.lost = self.lost or error
             return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        try:
             super().flush()
+        except OSError as error:
+            self.lost = self.lost or error
+
+
+def check_stderr() -> None:
+    """Raise SystemRefused if a line on standard error was lost. For a command that is useless without its line."""
+    lost = getattr(sys.stderr, "lost", None)
+    if lost is not None:
+        raise SystemRefused(
+            lost.errno or 0, f"standard error cannot be written: {lost.strerror}: send it to a file or a terminal"
+        )
 
 
 def buffer_output() -> None:
-    """Give stdout and stderr a buffer, flushed at each line, where Python was started with none (-u, PYTHONUNBUFFERED),
-    and have the command end as it does, whatever becomes of what it writes to stderr.
+    """Give stdout and stderr a buffer, flushed at each line, where Python was started with none (-u, PYTHONUNBUFFERED).
+    Make stderr a stream that never fails.
 
-    Without a buffer Python writes once and forgets what did not fit, as when the program is stopped in the midst of a
-    write.
+    Without a buffer Python writes once and drops the rest of a partial write, as when a signal stops the program during
+    the write.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

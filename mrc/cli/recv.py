@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mrc.cli.commands import check_stderr
 from mrc.cli.common import (
     DURATION,
     fabric_option,
@@ -156,6 +157,8 @@ def recv(
         with receiver:
             try:
                 click.echo(receiver.start().text, err=bool(output))
+                if output:
+                    check_stderr()  # No sender can come without the ticket.
                 receiver.run()
             except KeyboardInterrupt:
                 stopped = True

@@ -89,6 +89,13 @@ def test_a_standard_error_that_takes_nothing(argv: list[str], status: int, stder
     assert ended.returncode == status
 
 
+@pytest.mark.root
+def test_a_receiver_whose_ticket_is_lost_does_not_wait_for_a_sender() -> None:
+    with open("/dev/full", "w") as full:
+        argv = [*MRC, "recv", "-", "--mode", "udp", "--bind", "127.0.0.1"]
+        assert subprocess.run(argv, stderr=full, timeout=PATIENCE_S, check=False).returncode == 1
+
+
 def test_an_interrupted_line_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever in our part of a write the interrupt comes, what is printed next does not bring the line again."""
 
