@@ -110,13 +110,15 @@ class LabNodes:
         return descriptor
 
     def missing(self) -> tuple[str, ...]:
-        """The nodes whose namespace is gone, or that has not the one this lab made."""
+        """Return the nodes whose namespace is gone or was replaced by another one. Raises SystemRefused."""
 
         def has(node: str) -> bool:
             try:
                 found = os.stat(self.namespace_path(node))
-            except OSError:
+            except FileNotFoundError:
                 return False
+            except OSError as error:
+                raise SystemRefused(error.errno, f"cannot look at the namespace of {node}: {error.strerror}") from None
             return (found.st_dev, found.st_ino) == self._state.namespaces[node]
 
         return tuple(node for node in self._state.namespaces if not has(node))

@@ -180,9 +180,10 @@ def schema() -> None:
 @click.command("list")
 @json_option
 def list_labs(as_json: bool) -> None:
-    """Show the names of all labs, and whether they are up: half-built, or broken where namespaces of one are gone.
+    """Show the names and states of all labs.
 
-    `mrc lab down --name NAME` clears what is left of those.
+    A lab is up, half-built (its builder is at work, or crashed), or broken (some of its namespaces are gone). `mrc lab
+    down --name NAME` removes the rest of a half-built or broken lab.
 
     \b
     Examples:
@@ -199,8 +200,10 @@ def list_labs(as_json: bool) -> None:
         except CallerError:
             found.append({"name": name, "state": "half-built"})
         else:
-            missing = list(opened.missing())
-            opened.close()
+            try:
+                missing = list(opened.missing())
+            finally:
+                opened.close()
             hosts = opened.topology.host_count
             found.append({"name": name, "state": "broken" if missing else "up", "hosts": hosts, "missing": missing})
     if as_json:
@@ -209,7 +212,7 @@ def list_labs(as_json: bool) -> None:
     for entry in found:
         line = f"{entry['name']}  {entry['state']}"
         if gone := entry.get("missing"):
-            line += f": {len(gone)} of its namespaces are gone, `mrc lab down --name {entry['name']}` clears the rest"
+            line += f": {len(gone)} of its namespaces are gone, `mrc lab down --name {entry['name']}` removes the rest"
         click.echo(line)
     if not found:
         click.echo("no labs: `mrc lab up` builds one", err=True)
