@@ -24,7 +24,7 @@ from mrc.endpoint.paths.online import DEFAULT_PROFILE
 
 
 class CcProfiles(ProfileTable[CcProfileAttr]):
-    """One that a QP uses is not changed here; as another endpoint's controller has left it, it is for QPs that come."""
+    """Congestion control profiles by number. A controller cannot change a profile that QPs use."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         controller = endpoint.online.cc.get(DEFAULT_PROFILE) or factory_of(DEFAULT_ALGORITHM)

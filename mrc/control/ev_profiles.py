@@ -39,7 +39,8 @@ _USUAL = ("min_active", "event_mask")
 
 
 class EvProfiles(ProfileTable[EvProfileAttr]):
-    """Their EVs are of one of the `formats`. `planes`: how many ports the endpoint has, of each as many EVs."""
+    """EV profiles by number. `formats` has the formats they use. `planes` is the number of the endpoint's ports: a
+    profile has the same number of EVs for each."""
 
     def __init__(self, endpoint: Endpoint, default: EvProfile, planes: int) -> None:
         super().__init__("EV", Slot(ONLINE, _attributes_of(default), list(default.evs)))
@@ -189,6 +190,10 @@ class EvProfiles(ProfileTable[EvProfileAttr]):
         profile = self.profile(attributes, array, whole=whole)
         moves = [(qp, self._paths(qp, profile)) for qp in self.users(profile_id) if qp.paths is not None]
         self._endpoint.online.ev[profile_id] = profile
+        self._use(moves, profile_id, profile)
+
+    def _use(self, moves: Sequence[tuple[QueuePair, Sequence[Path]]], profile_id: int, profile: EvProfile) -> None:
+        """Give these QPs their paths by a profile."""
         for qp, paths in moves:
             config = profile.path_config(replace(qp.config.paths, active_count=None, ev_min_active=None))
             qp.use_paths(paths, profile_id, config)
@@ -227,10 +232,7 @@ class EvProfiles(ProfileTable[EvProfileAttr]):
         profile = self.profile(slot.attributes, slot.array)
         users = self.users(old)
         moves = [(qp, self._paths(qp, profile)) for qp in users if qp.paths is not None]
-        for qp, paths in moves:
-            config = profile.path_config(replace(qp.config.paths, active_count=None, ev_min_active=None))
-            qp.use_paths(paths, new, config)
-            self._endpoint.wake(qp)
+        self._use(moves, new, profile)
         for qp in users:
             qp.ev_profile_id = new
         return len(users)

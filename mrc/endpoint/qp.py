@@ -89,7 +89,7 @@ class QueuePair:
         self.counters = Counters()
         self.state = QpState.RESET
         self.error: str | None = None
-        # The time at which this QP entered RTS, ns.
+        # When this QP entered RTS, in ns.
         self.ready_at = 0
         self._memory = memory
         self._controller_factory = controller_factory

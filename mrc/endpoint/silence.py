@@ -89,7 +89,7 @@ class Silence:
 
 
 def _waits(qp: QueuePair, heard: int) -> bool:
-    """Whether this QP waits for its peer. `heard` is the time at which any QP last heard from that peer, ns."""
+    """Whether this QP waits for its peer. `heard` is when a packet of that peer last arrived on any QP, in ns."""
     if qp.state not in MAY_SEND:
         return False
     return qp.requestor.waited_ns > 0 or (qp.ready_at < heard and qp.requestor.waits)

@@ -19,8 +19,8 @@ _LOOK_S = 0.1
 class Ahead(Generic[T]):
     """Iterates over `items`, a few of which are made ahead. What making one raises is raised in its place.
 
-    None is no item: whoever makes one of many parts gives it after each, and `close` waits no longer than for a part.
-    Where the system allows no further thread each is made when it is asked for. Close it.
+    `items` may yield None between the parts of an item. None is skipped, and `close` then waits for a part instead of
+    a whole item. If the system allows no further thread, each item is made on demand. Close it.
     """
 
     def __init__(self, items: Iterator[T | None]) -> None:
