@@ -16,8 +16,9 @@ class InferenceConfig:
 
     `starts_s`: how long ago a fault may have begun, as tried. `margin`: how much better the best explanation with a
     part is than the best without, before the part is accused. `recovery`: how much better "it is well again" is than
-    "it is as it was" before a fault is over. `rate_window_s`: over which loss rates are computed. `least_loss`: a part
-    that loses less than this share, by the lower end of the interval, is not accused.
+    "it is as it was" before a fault is over. `rate_window_s`: over which loss rates are computed; what lost nothing for
+    so long is not accused. `least_loss`: a part that loses less than this share, by the lower end of the interval, is
+    not accused.
     """
 
     starts_s: tuple[float, ...] = (0.3, 0.6, 1.0, 1.6, 2.5, 4.0, 6.0, 10.0, 16.0, 26.0, 40.0, 64.0)

@@ -171,9 +171,12 @@ def read_history(path: Path, since_unix_ns: int, most: int = 1000) -> tuple[dict
     try:
         base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            row = base.execute("SELECT document FROM picture").fetchone()
+            # Its writer makes the file first and the tables a moment later.
+            is_new = not base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            row = None if is_new else base.execute("SELECT document FROM picture").fetchone()
             picture = {} if row is None else _document(row[0], _PICTURE)
-            past = [_document(text) for (text,) in base.execute(_PAST, (since_unix_ns, most))]
+            rows = [] if is_new else base.execute(_PAST, (since_unix_ns, most))
+            past = [_document(text) for (text,) in rows]
         finally:
             base.close()
     except (sqlite3.Error, ValueError) as error:

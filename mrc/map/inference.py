@@ -64,16 +64,15 @@ class PlaneInference:
     def evaluate(self, now_ns: int) -> list[Fault]:
         """The faults that were named, withdrawn or over at `now_ns`; `faults` are those that last."""
         self._take_in(now_ns)
-        if not self.faults and not self._lost.any():
+        if not self.faults and not self._has_lost_of_late(now_ns):
             self.suspicion = None
             return []
         if self._suspects is None:
             self._suspects = suspects_of(self.plane, self._loops)
         changed = self._recovered(now_ns)
-        if self._is_worth_a_search(now_ns):
-            changed += self._found(now_ns)
+        found = self._found(now_ns) if self._is_worth_a_search(now_ns) else []
         self._measure(now_ns)
-        return changed
+        return changed + self._of_now(found)
 
     def _take_in(self, now_ns: int) -> None:
         oldest = now_ns - self._config.memory_ns
@@ -90,6 +89,11 @@ class PlaneInference:
         if first:
             self._times, self._which, self._lost = self._times[first:], self._which[first:], self._lost[first:]
         self._past = [each for each in self._past if each.until_ns is not None and each.until_ns > oldest]
+
+    def _has_lost_of_late(self, now_ns: int) -> bool:
+        """What was lost longer ago, and nothing since, says nothing of how the plane is now."""
+        first = int(np.searchsorted(self._times, now_ns - round(self._config.rate_window_s * SECOND)))
+        return bool(self._lost[first:].any())
 
     def _is_worth_a_search(self, now_ns: int) -> bool:
         """Not when nothing was lost since the last one, and that one left nothing open."""
@@ -266,6 +270,11 @@ class PlaneInference:
             since = self.suspicion.since_ns if self.suspicion else now_ns
             self.suspicion = Suspicion(tuple(sorted(rivals)), since)
 
+    def _of_now(self, found: Sequence[Fault]) -> list[Fault]:
+        """Without the faults that lost nothing in the last half minute: those were over before they were told apart."""
+        self.faults = [fault for fault in self.faults if fault.loss.rate]
+        return [fault for fault in found if fault.loss.rate or fault.until_ns is not None]
+
     # Faults that last: their rate and their end.
 
     def _measure(self, now_ns: int) -> None:
@@ -284,7 +293,9 @@ class PlaneInference:
             if latest == fault.last_loss_ns or not at:
                 continue
             fault.last_loss_ns = latest
-            measure(evidence, fitted, fault, at)
+            # What others explain says nothing new of this one, and a rate of 0 would never be over.
+            if any(fitted.weights[number] for number in at):
+                measure(evidence, fitted, fault, at)
 
     def _latest_loss(self, fault: Fault) -> int:
         assert self._suspects is not None

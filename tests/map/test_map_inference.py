@@ -121,6 +121,36 @@ def test_with_nothing_wrong_nothing_is_said() -> None:
     assert fabric.inference.suspicions == []
 
 
+def test_what_was_lost_in_a_moment_accuses_nobody_when_it_is_long_over() -> None:
+    """A host that forwards nothing for 0.2 s, as on a busy machine: which part it was is clear after 50 s."""
+    fabric = VirtualFabric(Clos(planes=2, leaves=3, spines=2), 0)
+    fabric.run(5)
+    fabric.loss["h1-p0l1", ""] = 1.0
+    fabric.run(0.2)
+    fabric.loss.clear()
+    fabric.run(6.2)
+    assert fabric.inference.suspicions
+    fabric.run(25, evaluate_every=50)
+    fabric.run(35, evaluate_every=4)
+    assert fabric.accused == set()
+    assert fabric.inference.suspicions == []
+
+
+def test_what_was_lost_in_a_moment_accuses_nobody_beside_a_fault_that_lasts() -> None:
+    fabric = VirtualFabric(Clos(planes=1, leaves=3, spines=2), 0, rate=50)
+    fabric.run(3)
+    fabric.loss["p0l1-p0s0", ""] = 1.0
+    fabric.run(4)
+    fabric.loss["h2-p0l2", ""] = 1.0
+    fabric.run(0.2)
+    del fabric.loss["h2-p0l2", ""]
+    fabric.run(3)
+    assert fabric.inference.suspicions
+    fabric.run(25, evaluate_every=50)
+    fabric.run(25, evaluate_every=8)
+    assert fabric.accused == fabric.open == {"p0l1-p0s0"}
+
+
 def test_losses_strewn_over_the_whole_fabric_accuse_nothing() -> None:
     """One probe in five thousand, anywhere: twice what is taken for normal."""
     fabric = VirtualFabric(FABRIC, 2, stray=0.0002)
