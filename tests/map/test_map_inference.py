@@ -121,8 +121,8 @@ def test_with_nothing_wrong_nothing_is_said() -> None:
     assert fabric.inference.suspicions == []
 
 
-def test_what_was_lost_in_a_moment_accuses_nobody_when_it_is_long_over() -> None:
-    """A host that forwards nothing for 0.2 s, as on a busy machine: which part it was is clear after 50 s."""
+def test_a_suspicion_ends_when_nothing_was_lost_for_half_a_minute() -> None:
+    """A host that forwards nothing for 0.2 s, as on a busy machine."""
     fabric = VirtualFabric(Clos(planes=2, leaves=3, spines=2), 0)
     fabric.run(5)
     fabric.loss["h1-p0l1", ""] = 1.0
@@ -131,7 +131,6 @@ def test_what_was_lost_in_a_moment_accuses_nobody_when_it_is_long_over() -> None
     fabric.run(6.2)
     assert fabric.inference.suspicions
     fabric.run(25, evaluate_every=50)
-    fabric.run(35, evaluate_every=4)
     assert fabric.accused == set()
     assert fabric.inference.suspicions == []
 
