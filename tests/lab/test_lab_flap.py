@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -19,9 +18,11 @@ from on_a_terminal import WIPED, on_a_terminal
 from patience import PATIENCE_S, eventually
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Link
 from mrc.fabric.events import FabricEvent
 from mrc.lab import Lab
-from mrc.lab.flap import Flapped, Flapping
+from mrc.lab.flap import Flapped, Flapping, FlapResult
+from mrc.trace.vocabulary import EventType
 
 MRC = (sys.executable, "-m", "mrc")
 MS = 1_000_000
@@ -98,43 +99,88 @@ def test_each_change_is_made_and_written_down(lab: Lab, whole: Callable[[], list
     }  # fmt: skip
 
 
-@pytest.mark.root
-def test_lateness_does_not_add_up(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+# ------------------------------------------------------------------ in virtual time
+
+
+class Stage:
+    """Cables, each change of which takes 5 ms, and the clock of `mrc.lab.flap`, which moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.cuts: list[int] = []
+        self.heals: list[int] = []
+
+    def monotonic_ns(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += round(seconds * 1e9)
+
+    def prepare(self, *targets: str) -> tuple[Link, ...]:
+        return ()
+
+    def cut(self, *targets: str) -> int:
+        return self._changed(self.cuts)
+
+    def heal(self, *targets: str) -> int:
+        return self._changed(self.heals)
+
+    def record(self, kind: EventType, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None:
+        pass
+
+    def _changed(self, changes: list[int]) -> int:
+        self.now += 5 * MS
+        changes.append(self.now)
+        return self.now
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage()
+    monkeypatch.setattr("mrc.lab.flap.time", made)
+    return made
+
+
+def test_lateness_does_not_add_up(stage: Stage) -> None:
     """Every change is followed by a pause of 30 ms: one after another they would make 480 ms."""
-    last = Flapped(0, 0, False, 0, 0)
+    late: list[int] = []
 
     def pause(change: Flapped) -> None:
-        nonlocal last
-        last = change
-        time.sleep(0.03)
+        late.append(change.late_ns)
+        stage.sleep(0.03)
 
-    for _ in range(TRIES):
-        before = len(whole())
-        result = lab.flap("p0l0-p0s1", period_s=0.2, count=8, on_change=pause)
-        began = whole()[before].at_monotonic_ns
-        assert last.late_ns == last.at_monotonic_ns - (began + (last.cycle - 1) * 200 * MS + 100 * MS)
-        if result.cycles == 8 and last.late_ns < 240 * MS:
-            return
-    pytest.fail(f"late by {last.late_ns / MS} ms, {result.left_out} cycles left out")
+    result = Flapping(0.2, 8).run(stage, ["p0s1"], on_change=pause)
+    assert result == FlapResult(cycles=8, left_out=0, latest_ns=5 * MS, ended="done")
+    assert late == [5 * MS] * 16
+    assert stage.cuts == [cycle * 200 * MS + 5 * MS for cycle in range(8)]
+    assert stage.heals == [at + 100 * MS for at in stage.cuts]
 
 
-@pytest.mark.root
+@pytest.mark.parametrize(
+    ("when_down", "stood_still_s", "left_out", "cuts"),
+    [
+        # From 55 to 405 ms, up: cycles 2 to 4 could not begin, and the fifth begins late.
+        (False, 0.35, 3, [0, 405, 500, 600, 700]),
+        # From 5 to 355 ms, down: the heal is late, and the next cut is on time again.
+        (True, 0.35, 3, [0, 400, 500, 600, 700]),
+        # Until 145 ms, 5 ms before the second cut would be mended: that cycle is short. Until 155 ms: there is none.
+        (False, 0.09, 0, [0, 145, 200, 300, 400, 500, 600, 700]),
+        (False, 0.1, 1, [0, 200, 300, 400, 500, 600, 700]),
+    ],
+)
 def test_what_was_missed_is_left_out_and_does_not_come_in_a_burst(
-    lab: Lab, whole: Callable[[], list[FabricEvent]]
+    stage: Stage, when_down: bool, stood_still_s: float, left_out: int, cuts: list[int]
 ) -> None:
     def stand_still(change: Flapped) -> None:
-        if change.cycle == 1 and not change.down:
-            time.sleep(0.35)
+        if (change.cycle, change.down) == (1, when_down):
+            stage.sleep(stood_still_s)
 
-    for _ in range(TRIES):
-        before = len(whole())
-        result = lab.flap("p0l0-p0s1", period_s=0.1, count=8, on_change=stand_still)
-        assert result.cycles + result.left_out == 8
-        cuts = [each.at_monotonic_ns for each in whole()[before:] if each.event == "cut"]
-        # A cut may come late by as much as it was to last, so two are about half a period apart at least.
-        if result.left_out >= 3 and all(later - earlier > 20 * MS for earlier, later in itertools.pairwise(cuts)):
-            return
-    pytest.fail(f"{result.left_out} cycles left out, cuts at {cuts}")
+    result = Flapping(0.1, 8).run(stage, ["p0s1"], on_change=stand_still)
+    assert (result.cycles, result.left_out) == (8 - left_out, left_out)
+    assert stage.cuts == [at * MS + 5 * MS for at in cuts]
+
+
+# ------------------------------------------------------------------ however it ends
 
 
 @pytest.mark.root
