@@ -99,7 +99,7 @@ def test_lines_by_interval(transfers: Transfers, server: Running, options: list[
 
 
 def test_an_interrupted_reverse_run_tells_what_it_got(transfers: Transfers, server: Running) -> None:
-    client = write(transfers, server, "--reverse", "--seconds", "60s", "--json")
+    client = write(transfers, server, "--reverse", "--seconds", "600s", "--json")
     before = packets(transfers)["h0"]
     eventually(lambda: packets(transfers)["h0"] > before + 2000)
     document = client.stop(signal.SIGINT).interrupted(signal.SIGINT).document

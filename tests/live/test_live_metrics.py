@@ -31,11 +31,11 @@ GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"
 
 @pytest.fixture
 def ends(transfers: Transfers) -> Iterator[tuple[Running, Running]]:
-    """The two ends of a measurement that writes one packet after another, and would for a minute."""
+    """The two ends of a measurement that writes one packet after another, and would for longer than any test."""
     server = transfers.start("h1", [*MRC, "bench", "serve"])
     assert server.process.stdout is not None
     ticket = server.process.stdout.readline().strip()
-    size = ("--size", "4096", "--depth", "1", "--seconds", "60s")
+    size = ("--size", "4096", "--depth", "1", "--seconds", "600s")
     client = transfers.start("h0", [*MRC, "bench", "write", ticket, *size])
     assert client.process.stdout is not None
     assert "#bytes" in client.process.stdout.readline()
