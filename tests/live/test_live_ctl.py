@@ -21,6 +21,7 @@ import pytest
 from live_run import MIB, MRC, Running, Transfers, eventually, sha256
 from patience import PATIENCE_S
 
+from mrc.errors import SystemRefused
 from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.net.control.client import ControlClient, endpoints
@@ -119,7 +120,12 @@ class Traffic:
         self.moves()
 
     def sent(self) -> int:
-        return int(sum(qp["data_packets_sent"] for qp in self.here.request("status")["qps"]))
+        try:
+            return int(sum(qp["data_packets_sent"] for qp in self.here.request("status")["qps"]))
+        except SystemRefused:
+            # A writer that is done answers no more, and may take a while to end: whether it goes on is asked then.
+            self.writer.process.wait(PATIENCE_S)
+            raise
 
     def moves(self) -> None:
         """Data goes on."""
