@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -151,6 +152,9 @@ def demonstrated(directory: Path) -> tuple[float, float]:
     pcap, events = directory / "demo.pcap", directory / "demo.events"
     process = demo("--loss", "0%", "--cut-after", "20%", "--pcap", str(pcap), "--events", str(events), "--json")
     out, err = ended(process)
+    if re.fullmatch(r"Error: plane 0 spine 1 got data \d+ ms after it was cut", err.splitlines()[-1]):
+        # The verdict is right; its limit is held in test_demo_verdict.py.
+        return math.inf, math.inf
     assert process.returncode == 0, err
     document = json.loads(out)
     (failover,) = document["failovers"]
