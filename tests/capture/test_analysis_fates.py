@@ -220,6 +220,28 @@ def test_a_trimmed_packet_is_no_loss_and_makes_its_path_skip() -> None:
     assert changes(path_of(direction, B)) == [(100, "SKIP", "trimmed", 11), (102, "GOOD", "used again", 13)]
 
 
+@pytest.mark.parametrize("first_is_known", [True, False], ids=["its SACK says so", "the NACK alone"])
+def test_what_was_sent_again_in_vain_and_trimmed_is_trimmed(first_is_known: bool) -> None:
+    """Packet 3 was late on B. A timer sent it again on A, where it was trimmed: a responder that stood still says so
+    after it has acknowledged the first. What a NACK names did not arrive, so the first did."""
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.ack(us(120), 2)
+    crafted.data(us(500), 3, A, rtx=True)
+    if first_is_known:
+        crafted.sack(us(640), 9, 3, B)
+    else:
+        crafted.ack(us(640), 9)
+    crafted.nack(us(650), 3, A, TRIMMED, rtx=True)
+    direction = only_direction(crafted.pcap())
+    figures = direction.figures
+    assert (figures.retransmissions, figures.lost, figures.trimmed, figures.spurious_retransmissions) == (1, 0, 1, 0)
+    assert [(path_of(direction, ev).trimmed, path_of(direction, ev).nacks) for ev in (A, B)] == [
+        (1, {"TRIMMED": 1}),
+        (0, {}),
+    ]
+
+
 def test_a_packet_refused_for_want_of_a_resource_says_nothing_of_its_path() -> None:
     crafted = Crafted()
     ten_packets(crafted)

@@ -111,7 +111,11 @@ class Passed:
             times[psn] += count
         # Packets that may have been taken for lost although they arrived: their PSN came more than once.
         self.twice = Counter(ev for ev, psn in self.left.elements() if times[psn] > 1)
-        self.lost_on = Counter(ev for ev, _ in (self.left - self.came).elements())
+        gone = self.left - self.came
+        self.lost_on = Counter(ev for ev, _ in gone.elements())
+        # Of these what was not sent again: another had come, so that it was in vain (analyze.md, How losses are found).
+        last = {packet: ev for ev, packet in at_sender}
+        self.lost_in_vain = Counter(ev for packet, ev in last.items() if gone[ev, packet])
         self.doubled = sum((self.came - self.left).values())
         # Damaged packets came, and no endpoint takes them.
         self.damaged = Counter({ev: link.corrupted_packets}) if link is not None else Counter()
@@ -144,10 +148,11 @@ def check_sender(direction: dict[str, Any], passed: Passed, place: str = "sender
     for path in direction["paths"]:
         ev = path["ev"]
         lost, at_most = passed.lost_on[ev], passed.lost_on[ev] + passed.twice[ev] + passed.damaged[ev]
-        least = 0.75 * lost - 3 - unsure
+        sent_again = lost - passed.lost_in_vain[ev]
+        least = 0.75 * sent_again - 3 - unsure
         if place == "both":
             # The receiver's sightings settle it. What the host itself lost behind them came all the same.
-            least, at_most = lost - unsure, lost + passed.damaged[ev]
+            least, at_most = sent_again - unsure, lost + passed.damaged[ev]
         # At the sender alone an answer sooner than any before looks as if the packet had arrived at first.
         counted = path["lost"] + path["trimmed"] + path["refused"]
         assert least <= counted <= at_most, (path, lost, unsure, passed.twice[ev])

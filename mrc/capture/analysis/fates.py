@@ -296,10 +296,13 @@ def _at_sender(
     missed = requests["rtx"][starts]
     arrived = np.maximum(np.add.reduceat(sent_before, starts) - 1, np.where(missed, -1, 0))
     counts = np.diff(np.append(starts, len(time)))
-    # What a NACK names did not arrive, however soon the answer came after the next one.
+    # What a NACK names did not arrive, however soon the answer came after the next one; of the last, one before it did.
     for at in np.flatnonzero(np.logical_or.reduceat(refused, starts)).tolist():
         while 0 <= arrived[at] < counts[at] - 1 and refused[starts[at] + arrived[at]]:
             arrived[at] += 1
+        others = np.flatnonzero(~refused[starts[at] : starts[at] + counts[at]])
+        if 0 <= arrived[at] < counts[at] and refused[starts[at] + arrived[at]] and len(others):
+            arrived[at] = others[-1]
     never = known.at == NEVER
     arrived[never] = counts[never]
     # The first transmission's own SACK: it arrived, however late.
@@ -329,11 +332,11 @@ def _came_unseen(requests: Rows, known: Acknowledged, group: I64, first: Bools) 
 def _why(
     fate: U8, found: U8, requests: Rows, known: Acknowledged, group: I64, noticed: I64, refused: list[tuple[int, int]]
 ) -> None:
-    """Mark what was trimmed or refused, and how each loss came to light."""
+    """Mark what was trimmed or refused, also of what was sent again in vain, and how each loss came to light."""
     lost = fate == LOST
     found[lost & (known.hole_at[group] <= noticed)] = BY_HOLE
     for at, code in refused:
-        if fate[at] in (LOST, PENDING):
+        if fate[at] != ARRIVED:
             fate[at] = TRIMMED if code in TRIMS else REFUSED
             found[at] = BY_NACK
 
