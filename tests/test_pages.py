@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the pages of docs name is there: files, classes and methods, tests, commits that recorded figures, states."""
+"""The front page runs, and what pages of docs name is there: files, classes, tests, commits of figures, states."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from tutorials import steps
 
 from mrc.endpoint.paths.states import TRANSITIONS as EV_TRANSITIONS
 from mrc.endpoint.qp_states import TRANSITIONS as QP_TRANSITIONS
@@ -30,6 +31,14 @@ RECORDED: dict[str, tuple[str, ...] | None] = {
     "analyze.md": ("Speed and memory",),
     "conformance.md": ("What is unsupported",),
 }
+
+
+def test_the_front_page_is_one_page_and_its_program_prints_what_it_shows() -> None:
+    assert len(TEXT["README.md"].splitlines()) <= 100
+    (program,) = steps(ROOT / "README.md")
+    program.run({})
+    assert program.shown
+    assert len([line for line in program.code.splitlines() if line]) <= 12
 
 
 def test_a_file_that_a_page_names_is_there() -> None:
