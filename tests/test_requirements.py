@@ -31,6 +31,7 @@ def test_every_requirement_has_a_test_and_every_cited_id_exists() -> None:
         (ROW.format(1), '@case("MRC-X-01/variant", look_at="it")\ndef it() -> None:\n    pass\n', 0, ""),
         # Only a test or a case tests.
         (ROW.format(1), '@case("MRC-X-02")\ndef it() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-01"),
+        (ROW.format(1), 'def test_a() -> None:\n    """Of a command."""\n    run("MRC-X-01")\n', 1, "MRC-X-01"),
         (ROW.format(1), '"""MRC-X-01."""\n\n\ndef test_a() -> None:\n    pass\n', 1, "MRC-X-01"),
         (ROW.format(1), 'def test_a() -> None:\n    """MRC-X-011, MMRC-X-01."""\n', 1, "MRC-X-01"),
         (ROW.format(1), '"""MRC-X-02."""\n\n\ndef test_a() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-02"),
