@@ -18,7 +18,7 @@ def _select(chosen: PathSet, count: int) -> set[int]:
 
 
 def test_a_reserve_ev_in_skip_is_a_reserve_ev() -> None:
-    """A bad EV is replaced by one of the same plane; SKIP is no ground to go without. MRC-PATH-23."""
+    """A bad EV is replaced by one of the same plane; SKIP is no ground to go without."""
     chosen = PathSet(paths(2, 3), PathConfig(active_count=4, ev_min_active=1), Random(1))
     before = _select(chosen, 512)
     assert len(before) == 4
@@ -42,6 +42,6 @@ def test_an_ev_that_is_bad_or_denied_is_no_reserve() -> None:
 
 @pytest.mark.parametrize("active_count", [1, 2, 3])
 def test_every_plane_has_an_equal_number_of_active_evs_and_one_at_least(active_count: int) -> None:
-    """MRC-PATH-03: one a plane for two planes, whether one, two or three are asked for."""
+    """One a plane for two planes, whether one, two or three are asked for."""
     chosen = PathSet(paths(2, 4), PathConfig(active_count=active_count, ev_min_active=1), Random(1))
     assert sorted(index // 4 for index in _select(chosen, 512)) == [0, 1]

@@ -24,18 +24,8 @@ def _select(chosen: PathSet, count: int) -> set[int]:
 
 
 @pytest.mark.parametrize("marked", [False, True])
-def test_a_restored_ev_carries_data_again(marked: bool) -> None:
-    """To GOOD or to SKIP, which is passed over once and then GOOD. MRC-PATH-11, MRC-PATH-12, MRC-PATH-20."""
-    chosen = _path_set()
-    chosen.on_loss(5, 1)
-    assert 5 not in _select(chosen, 64)
-    chosen.on_probed(5, marked=marked)
-    assert 5 in _select(chosen, 64)
-
-
-@pytest.mark.parametrize("marked", [False, True])
 def test_restored_evs_count_towards_ev_min_active(marked: bool) -> None:
-    """Five of eight at least: three may go, two come back, two may go again, and not a third. MRC-PATH-21."""
+    """Five of eight at least: three may go, two come back, two may go again, and not a third."""
     chosen = _path_set(5)
     for index in (0, 1, 2):
         chosen.on_loss(index, index)

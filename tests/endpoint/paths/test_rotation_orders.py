@@ -16,7 +16,7 @@ from mrc.endpoint.paths.states import EvState
 @pytest.mark.parametrize("marked", range(4))
 @pytest.mark.parametrize("before", [*range(506, 516), *range(1018, 1028)])
 def test_a_mark_near_the_end_of_a_pass_is_passed_over_once_too(before: int, marked: int) -> None:
-    """A pass has four turns here, one for each EV. MRC-PATH-08."""
+    """A pass has four turns here, one for each EV."""
     chosen = PathSet(paths(1, 4), PathConfig(), Random(3))
     chosen_evs(chosen, before)
     chosen.on_mark(marked, 1)
