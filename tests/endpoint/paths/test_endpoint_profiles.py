@@ -76,13 +76,6 @@ def test_a_format_of_nonsense() -> None:
         EvFormat(EvMode.STEV, (8, 0))
 
 
-def test_fields_are_zero_filled_to_the_formats_widths() -> None:
-    """MRC-EV-09: a field of 4 bits in a place of 8, nothing for the third: 0xA -> 0x0A, 0x5 -> 0x5, 0."""
-    fields = (EvField(4, 0xA), EvField(4, 0x5))
-    profile = EvProfile(GENERATED, EvFormat(EvMode.STEV, (8, 4, 20)), count=1, fields=fields)
-    assert [path.ev for path in made(profile, planes(1))] == [0x0A5 << 20]
-
-
 @pytest.mark.parametrize("widths", [(9,), (8, 5), (8, 4, 20, 1), (1, 8)])
 def test_fields_a_format_has_no_room_for(widths: tuple[int, ...]) -> None:
     fields = tuple(EvField(width) for width in widths)
@@ -236,23 +229,6 @@ def test_profiles_of_nonsense(what: dict[str, Any], says: str) -> None:
 
 
 # ---------------------------------------------------------------------- GENERATED
-
-
-def test_a_generated_ev_expands_field_by_field() -> None:
-    """MRC-EV-09 to MRC-EV-12: init 0xA0, mask 0x0F, bounds 2..3, then 4 bits of which 5 alone is allowed."""
-    fields = (EvField(8, 0xA0, 0x0F, 2, 3), EvField(4, 0, 0xF, 5, 5))
-    profile = EvProfile(GENERATED, STEV, count=2, fields=fields)
-    assert sorted(path.ev for path in made(profile, planes(1))) == [0xA25, 0xA35]
-
-
-def test_generated_evs_are_a_random_subset_an_equal_number_a_plane() -> None:
-    """MRC-PATH-01."""
-    profile = EvProfile(GENERATED, UDP, count=64, fields=(EvField(16, 0xC000, 0x3FFF),))
-    first, again, other = (by_plane(made(profile, planes(4), seed)) for seed in (1, 1, 2))
-    assert first == again != other
-    assert {len(evs) for evs in first.values()} == {16}
-    assert len(set().union(*first.values())) == 64
-    assert all(0xC000 <= ev <= 0xFFFF for evs in first.values() for ev in evs)
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.data()), min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 9))
