@@ -19,10 +19,6 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 MOST_BYTES = 300_000
 
 
-def _named(path: Path) -> str:
-    return path.stem
-
-
 def _printed(notebook: Any) -> list[str]:
     """What each cell prints, but for what depends on tshark's being there."""
     return [
@@ -32,7 +28,7 @@ def _printed(notebook: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=_named)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_and_prints_what_it_shows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     monkeypatch.setenv("MRC_TOOL_STARTED_AGAIN", "1")  # in this environment, whichever it is
@@ -43,7 +39,7 @@ def test_it_runs_and_prints_what_it_shows(path: Path, monkeypatch: pytest.Monkey
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=_named)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_can_be_read_without_running_it(path: Path) -> None:
     """Plots are stored, nothing of the machine that ran it is, and its links lead somewhere."""
     text = path.read_text()
