@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hand_peer import PEER_QPN, HandPeer, paths, peer_address
+from hand_peer import PEER_QPN, HandPeer, paths
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
@@ -55,32 +55,6 @@ def test_every_transition_of_a_qp(current: QpState, wanted: QpState) -> None:
     else:
         with pytest.raises(CallerError, match=current.name):
             check_transition(current, wanted)
-
-
-def test_a_qp_object_takes_the_steps_in_order_only() -> None:
-    """MRC-QP-01."""
-    endpoint = Endpoint()
-    peer = QpPeer(PEER_QPN, 0, paths(), {0: peer_address(0)})
-    qp = endpoint.create_qp()
-    steps = {"to_init": qp.to_init, "to_rtr": lambda: qp.to_rtr(peer), "to_rts": qp.to_rts}
-    allowed = {QpState.RESET: "to_init", QpState.INIT: "to_rtr", QpState.RTR: "to_rts"}
-    for state, right in allowed.items():
-        assert qp.state == state
-        for name, step in steps.items():
-            if name != right:
-                with pytest.raises(CallerError):
-                    step()
-                assert qp.state == state
-        steps[right]()
-    assert qp.state == QpState.RTS
-    for step in steps.values():
-        with pytest.raises(CallerError):
-            step()
-    qp.to_error("over")
-    for step in steps.values():
-        with pytest.raises(CallerError):
-            step()
-    assert (qp.state, qp.error) == (QpState.ERROR, "over")
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])

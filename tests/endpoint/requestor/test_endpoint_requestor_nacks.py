@@ -274,24 +274,6 @@ def test_a_psn_acknowledged_while_it_waits_is_not_sent_again() -> None:
     assert 2 not in numbers(hand, hand.run(hand.now + 10 * RTT))
 
 
-def test_after_psn_oor_window_the_psn_waits_for_the_window() -> None:
-    """behaviour.md, Requestor: "After PSN_OOR_WINDOW the PSN waits until it fits the window". MRC-NACK-19.
-
-    While cack_psn stands still so does the window, and time alone does not make a PSN fit it.
-    """
-    hand = trained()
-    before = send(hand, 100)
-    hand.receive(hand.nack(100, PSN_OOR_WINDOW, ev=before[100].ev))
-    assert 100 not in numbers(hand, hand.transmitted())
-    waiting_until = hand.now + 5 * RTT
-    while hand.now < waiting_until:
-        hand.now += RTT // 10
-        hand.receive(hand.ack(0))
-        assert 100 not in numbers(hand, hand.run(hand.now))
-    hand.receive(hand.ack(99))
-    assert 100 in numbers(hand, hand.run(hand.now + RTT))
-
-
 def test_a_resource_nack_before_any_rtt_sample_still_waits_and_still_resends() -> None:
     """behaviour.md, Requestor: "after a resource NACK one RTT", also when none is known yet. MRC-NACK-20."""
     hand = HandPeer(CONFIG)
@@ -301,26 +283,6 @@ def test_a_resource_nack_before_any_rtt_sample_still_waits_and_still_resends() -
 
 
 # ------------------------------------------------------------------ UNEXP_EVENT and what nobody knows
-
-
-def test_unexp_event_ends_the_qp_at_once() -> None:
-    """behaviour.md, Retry budget: "UNEXP_EVENT: QP to error at once." wire.md 7: "never retried: QP to error, remote
-    operation error". MRC-NACK-11."""
-    windows = RecordingWindows(100 * NOMINAL)
-    hand = HandPeer(CONFIG, controller=windows)
-    before = {}
-    for _ in range(3):
-        before |= send(hand, 2)
-    assert hand.exchange(hand.nack(3, UNEXP_EVENT, ev=before[3].ev)) == []
-    assert hand.qp.state == QpState.ERROR
-    assert hand.completed() == [
-        (0, WorkStatus.FLUSHED),
-        (1, WorkStatus.REMOTE_OPERATION_ERROR),
-        (2, WorkStatus.FLUSHED),
-    ]
-    assert [event.kind for event in hand.endpoint.events] == [QP_STATE]
-    assert hand.run(hand.now + 10 * SECOND) == []
-    assert windows.only.inflight == 0
 
 
 def test_work_acknowledged_in_the_batch_of_an_unexp_event_is_done() -> None:
