@@ -73,6 +73,12 @@ def test_a_burst_of_posts_leaves_an_endpoint_alone_that_dozes(inside: Inside, tm
     assert (done.returncode, done.stdout) == (0, ""), done
 
 
+@pytest.mark.parametrize("processors", ["1", "2", "3"])
+def test_who_polls_in_vain_sleeps_where_processors_are_few(inside: Inside, tmp_path: Path, processors: str) -> None:
+    done = run_one(inside, str(compiled(PROGRAMS / "naps.c", tmp_path, f"-I{SOURCE}")), processors)
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
 @pytest.mark.parametrize("way", ["return", "exit", "_exit", "quick_exit"])
 def test_a_program_may_end_while_its_threads_post(inside: Inside, tmp_path: Path, way: str) -> None:
     program = str(compiled(PROGRAMS / "leaves.c", tmp_path))

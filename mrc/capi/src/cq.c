@@ -2,7 +2,6 @@
 /* Completion queues: a ring that the endpoint fills, and that a poll empties without asking anybody. */
 #include "objects.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -47,7 +46,7 @@ EXPORT struct ibv_cq *ibv_create_cq(
 	cq->words[CQ_MASK] = room - 1;
 	cq->words[CQ_ROOM] = cqe;
 	cq->words[ENTRIES] = (word)(uintptr_t)cq->entries;
-	cq->words[EVENT_FD] = channel ? channel->fd : -1;
+	cq->words[EVENT_FD] = channel ? channel->fd : mrc_pollers_bell();
 	cq->words[ASYNC_FD] = context_of(context)->error_fd;
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
 	cq->ibv.context = context;
@@ -129,6 +128,8 @@ int mrc_ring_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 
 	if (mrc_is_forked())
 		return -mrc_refuse("poll_cq", REFUSED_FORKED);
+	if (__atomic_load_n(&cq->posts, __ATOMIC_RELAXED))
+		mrc_polled_anew();
 	mrc_end_burst(cq);
 	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
 		if (read_word(words, OVERRUN))
@@ -137,9 +138,10 @@ int mrc_ring_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 
 		__atomic_store_n(&cq->empty, empty, __ATOMIC_RELAXED);
 		if (empty % EMPTY_POLLS == 0)
-			sched_yield();
+			mrc_polled_in_vain(cq);
 		return 0;
 	}
+	mrc_polled_anew();
 	pthread_spin_lock(&cq->lock);
 	word polled = words[POLLED], came = read_word(words, CAME);
 

@@ -111,6 +111,12 @@ int mrc_ring_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 /* The program looks for completions: an endpoint that dozes is to take what was posted. */
 void mrc_end_burst(struct cq *cq);
 int mrc_ring_poll(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+/* One poll in many that found nothing: lets others have the processor. */
+void mrc_polled_in_vain(struct cq *cq);
+/* The program has posted, or found something: it begins to wait anew. */
+void mrc_polled_anew(void);
+/* What a queue without a channel rings for who waits so; -1 without any. It stays open: the endpoint may be about to ring. */
+int mrc_pollers_bell(void);
 int mrc_ring_notify(struct ibv_cq *cq, int solicited_only);
 /* A queue that has lost completions and was not told of; NULL without any. */
 struct cq *mrc_overrun_cq(struct context *context);
