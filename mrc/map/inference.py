@@ -72,7 +72,7 @@ class PlaneInference:
         changed = self._recovered(now_ns)
         found = self._found(now_ns) if self._is_worth_a_search(now_ns) else []
         self._measure(now_ns)
-        return changed + self._of_now(found)
+        return changed + self._still_lossy(found)
 
     def _take_in(self, now_ns: int) -> None:
         oldest = now_ns - self._config.memory_ns
@@ -270,10 +270,12 @@ class PlaneInference:
             since = self.suspicion.since_ns if self.suspicion else now_ns
             self.suspicion = Suspicion(tuple(sorted(rivals)), since)
 
-    def _of_now(self, found: Sequence[Fault]) -> list[Fault]:
-        """Without the faults that lost nothing in the last half minute: those were over before they were told apart."""
-        self.faults = [fault for fault in self.faults if fault.loss.rate]
-        return [fault for fault in found if fault.loss.rate or fault.until_ns is not None]
+    def _still_lossy(self, found: Sequence[Fault]) -> list[Fault]:
+        """Take back those just named that lost nothing in the last half minute: they were over before they were told
+        apart, and nobody has heard of them. Returns the others."""
+        idle = {id(fault) for fault in found if fault.until_ns is None and not fault.loss.rate}
+        self.faults = [fault for fault in self.faults if id(fault) not in idle]
+        return [fault for fault in found if id(fault) not in idle]
 
     # Faults that last: their rate and their end.
 
