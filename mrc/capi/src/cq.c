@@ -128,8 +128,6 @@ int mrc_ring_poll(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 
 	if (mrc_is_forked())
 		return -mrc_refuse("poll_cq", REFUSED_FORKED);
-	if (__atomic_load_n(&cq->posts, __ATOMIC_RELAXED))
-		mrc_polled_anew();
 	mrc_end_burst(cq);
 	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
 		if (read_word(words, OVERRUN))

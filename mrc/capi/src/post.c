@@ -40,6 +40,7 @@ void mrc_end_burst(struct cq *cq)
 	if (!__atomic_load_n(&cq->posts, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&cq->posts, 0, __ATOMIC_RELAXED);
+	mrc_polled_anew();
 	if (read_word(mrc_bells, ASLEEP) == DOZES && read_word(mrc_bells, RUNG) != SILENT)
 		wake();
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* With more of them nothing was measured: there the endpoints find one that is idle. */
+/* So it was measured. With more of them nothing was: one that is idle is likelier there. */
 #define FEW_PROCESSORS 2
 /* So long nobody sleeps: as long as a write and its answer take where nothing is queued, whose latency is what counts. */
 #define PATIENCE_NS 200000
