@@ -296,7 +296,8 @@ def _at_sender(
     missed = requests["rtx"][starts]
     arrived = np.maximum(np.add.reduceat(sent_before, starts) - 1, np.where(missed, -1, 0))
     counts = np.diff(np.append(starts, len(time)))
-    # What a NACK names did not arrive, however soon the answer came after the next one; of the last, one before it did.
+    # What a NACK names did not arrive, however soon the answer came after the next one. Where it names the last, the
+    # latest of the others did.
     for at in np.flatnonzero(np.logical_or.reduceat(refused, starts)).tolist():
         while 0 <= arrived[at] < counts[at] - 1 and refused[starts[at] + arrived[at]]:
             arrived[at] += 1
