@@ -73,8 +73,9 @@ def line_rate_option(function: F) -> F:
         "--line-rate",
         type=LINE_RATE,
         metavar="RATE",
-        help="What the network carries to the other end over all planes, such as 1gbit. Congestion control sizes its "
-        "window by it: too high a rate fills queues, too low a rate starves the transfer. [default: 10gbit]",
+        help="What the network carries to the other end over all planes, such as 1gbit. Congestion control begins with "
+        "it, measures what arrives, and never takes the network for more: too high a rate fills queues at first, too "
+        "low a rate starves the transfer. [default: 10gbit]",
     )(function)
 
 

@@ -53,7 +53,7 @@ def load(profiles: Profiles, document: object) -> list[str]:
 
 
 def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
-    """What the default CC profile takes the network for, in bits a second; all else of it stays.
+    """The most that the default CC profile takes the network for, in bits a second; all else of it stays.
 
     Called where the endpoint runs, before it has QPs. Raises ControlError EINVAL for a rate out of range, or when that
     profile's algorithm takes none, EBUSY when QPs use it.

@@ -12,7 +12,8 @@ _MOST_TIMEOUTS = MOST_TIMEOUTS
 # Of a windowed minimum: its parts, room for the least value of each that counts, and one more.
 _PARTS, _ROOM, _SLOTS = 8, 16, 15
 DEFAULT_WEIGHT = 1 / 8  # of a sample of the queueing delay
-# A longer pause between acknowledgements is the application's, and belongs to no interval of a delivery rate.
+# A longer pause between acknowledgements, with nothing on its way, is the application's and belongs to no interval of a
+# delivery rate.
 _LONGEST_INTERVALS = 10
 _BITS = _BYTES = 8
 _NEVER = _UNKNOWN = -1
@@ -164,7 +165,8 @@ class DeliveryRate:
 
     Where an end was kept from its work for a while, all that arrived meanwhile is acknowledged at once, in the interval
     after the one in which it arrived. So an interval counts for no more than it and the one before deliver together.
-    The first interval after a pause of the application is left out: there is no interval before it to compare with.
+    The first interval after a pause of the application is left out: there is no interval before it to compare with. A
+    pause is long, and at some moment of it nothing was on its way: where all is late, answers come as far apart.
 
     Times are integers in the unit of the caller's `now`, `ticks_per_second` of them a second. `bps` is bits of nominal
     packet size a second, 0 until the first interval is over. Of that one alone it is a first guess, which the next one
@@ -181,15 +183,20 @@ class DeliveryRate:
         # When the interval before this one began, and what was acknowledged in it.
         self._before = _NEVER
         self._acked_before = 0
-        self._paused = False
+        self._paused = self._ran_empty = False
         self.bps = 0
+
+    def on_empty(self) -> None:
+        """Nothing is on its way."""
+        self._ran_empty = True
 
     def on_ack(self, now: int, acked_bytes: int) -> bool:
         """So many bytes were newly acknowledged. Returns whether an interval ended, which `bps` takes into account."""
-        if self._since == _NEVER or now - self._since > _LONGEST_INTERVALS * self._interval:
+        too_long = self._ran_empty and now - self._since > _LONGEST_INTERVALS * self._interval
+        if self._since == _NEVER or too_long:
             # What is acknowledged first was delivered before the interval.
             self._paused = self._since != _NEVER
-            self._since, self._acked, self._before = now, 0, _NEVER
+            self._since, self._acked, self._before, self._ran_empty = now, 0, _NEVER, False
             return False
         self._acked += acked_bytes
         if now - self._since < self._interval:
@@ -201,7 +208,7 @@ class DeliveryRate:
         elif not self._paused:
             self.bps = rate
         told = not self._paused
-        self._paused = False
+        self._paused = self._ran_empty = False
         if told:
             self._before, self._acked_before = self._since, self._acked
         self._since, self._acked = now, 0

@@ -189,6 +189,8 @@ class Nscc(CongestionController):
     def on_sent(self, sent_bytes: int) -> None:
         self._sending = True
         self._limit.on_sending(self.inflight)
+        if self._delivery is not None and not self.inflight:
+            self._delivery.on_empty()
         self.inflight += sent_bytes
 
     def on_removed(self, removed_bytes: int) -> None:

@@ -162,8 +162,8 @@ class NsccConfig(ControllerConfig):
     alpha_uses_mtu: bool = setting(False, "alpha follows from the nominal size of a full packet, not from its payload")
 
     def with_line_rate(self, line_rate_bps: int) -> NsccConfig:
-        """This configuration with a line rate that is known, so it is not measured. Raises CallerError."""
-        return replace(self, line_rate_bps=line_rate_bps, measure_line_rate=False)
+        """This configuration with a line rate that is known: the most that is taken for it. Raises CallerError."""
+        return replace(self, line_rate_bps=line_rate_bps)
 
     def max_cwnd_for(self, sizes: PacketSizes, base_rtt: int | None, line_rate_bps: int | None = None) -> int:
         """The largest window in bytes at this base RTT (None: not known yet) and line rate (None: as configured)."""

@@ -42,6 +42,7 @@ def test_the_highest_rate_of_the_window_counts() -> None:
 def test_a_pause_of_the_application_is_part_of_no_interval() -> None:
     rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
     rate.on_ack(0, 1_250)
+    rate.on_empty()
     assert not rate.on_ack(101 * MILLISECOND, 1_000_000)
     assert rate.bps == 0
     # What comes within the first interval after it may have waited.
@@ -52,6 +53,22 @@ def test_a_pause_of_the_application_is_part_of_no_interval() -> None:
     for at in range(122, 132):
         rate.on_ack(at * MILLISECOND, 1_250)
     assert rate.bps == 10_000_000
+
+
+def test_answers_that_come_far_apart_are_no_pause_while_something_is_on_its_way() -> None:
+    """On a busy machine a SACK comes every 120 ms: 150,000 bytes in it are 10 Mbit/s."""
+    rate = DeliveryRate(10 * MILLISECOND, 10 * SECOND, SECOND)
+    rate.on_empty()
+    assert not rate.on_ack(0, 150_000)
+    assert rate.on_ack(120 * MILLISECOND, 150_000)
+    assert rate.bps == 10_000_000
+    # That the network ran empty before an interval says nothing of it.
+    rate.on_empty()
+    assert rate.on_ack(150 * MILLISECOND, 37_500)
+    assert rate.on_ack(270 * MILLISECOND, 150_000)
+    assert rate.bps == 10_000_000
+    rate.on_empty()
+    assert not rate.on_ack(390 * MILLISECOND, 150_000)
 
 
 def test_what_waited_while_an_end_stood_still_is_no_rate() -> None:
@@ -111,6 +128,22 @@ def test_never_more_than_the_configured_rate() -> None:
     controller = Nscc(SIZES, dataclasses.replace(MEASURED, line_rate_bps=100_000_000))
     _acknowledged(controller, 125_000, 0, 12)
     assert controller.max_cwnd == 3 * 100_000_000 * RTT // (16 * SECOND)
+
+
+def test_a_rate_that_is_given_is_where_a_busy_end_begins_and_not_where_it_stays() -> None:
+    """200 Mbit/s and a peer that answers after 60 ms: 1.5 BDP would be 2,250,000 bytes.
+
+    What arrives is 150,000 bytes in 120 ms, 10 Mbit/s: 1.5 BDP are 112,500 bytes, and what a SACK covers.
+    """
+    controller = Nscc(SIZES, USER_SPACE_NSCC.with_line_rate(200_000_000))
+    controller.on_rtt(0, 60 * MILLISECOND)
+    assert controller.cwnd == 128 * MTU < controller.max_cwnd
+    for at in range(6):
+        controller.sent(2 * 150_000)
+        controller.removed(150_000)
+        controller.on_ack(at * 120 * MILLISECOND, 150_000, False, 60 * MILLISECOND)
+    assert controller.max_cwnd == 112_500 + 16 * 1024
+    assert controller.cwnd <= controller.max_cwnd
 
 
 def test_a_round_trip_that_was_measured_through_a_full_queue_is_not_kept() -> None:
