@@ -85,7 +85,7 @@ class EvEventQueue(EvEvents):
         on_put: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_put` is called with each event there is room for, where the endpoint runs."""
-        super().__init__(limit)
+        super().__init__(limit, profiles.device.now)
         self.wanted = mask.states
         self._profiles = profiles
         self._device: Device = profiles.device
@@ -95,11 +95,21 @@ class EvEventQueue(EvEvents):
         # Of what was dropped, as much as an event has told.
         self._told_dropped = 0
 
-    def open(self) -> None:
+    def open(self, *, standing: bool = False) -> None:
+        """Hear of changes from now on; with `standing` of what the EVs are that are no longer GOOD, first."""
         endpoint = self._profiles.endpoint
+        if standing:
+            self._put_standing()
         endpoint.ev_events.attach(self)
         if not self._ev_only:
             endpoint.listeners.append(self._on_event)
+
+    def _put_standing(self) -> None:
+        for qp in self._profiles.endpoint.qps.values():
+            if (paths := qp.paths) is not None:
+                for index in paths.current():
+                    path, state = paths.paths[index], EvState(paths.state[index])
+                    self.changed(qp.qpn, qp.ev_profile_id, path.ev, path.port, EvState.GOOD, state)
 
     def wanted_of(self, profile_id: int) -> frozenset[EvState]:
         return self.wanted & self._profiles.evs.event_mask(profile_id).states

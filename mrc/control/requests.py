@@ -140,11 +140,12 @@ class PortStatus(Struct, frozen=True, tag_field="op", tag="port_status"):
 
 
 class Subscribe(Struct, frozen=True, tag_field="op", tag="subscribe"):
-    """`states` None: those that most want to know of."""
+    """`states` None: those that most want to know of. `standing`: first what the EVs are that are not GOOD."""
 
     states: Literal["all"] | tuple[Named[EvEventMask], ...] | None = None
     limit: Annotated[int, Meta(ge=0, le=65536)] = 1024
     ev_only: bool = False
+    standing: bool = False
 
     def mask(self) -> EvEventMask:
         if self.states is None:

@@ -226,11 +226,11 @@ def _answer(session: Session, request: requests.AtOnce) -> Any:
             return [texts.plain(entry) for each in chosen for entry in entries(service.profiles, each, most)]
         case requests.EvOps(batch, profile_id):
             return _ev_ops(service, profile_id, [each.operation() for each in batch])
-        case requests.Subscribe(_, limit, ev_only):
+        case requests.Subscribe(_, limit, ev_only, standing):
             mask, limit = request.mask(), max(1, limit)
             session.close()
             session.events = EvEventQueue(service.profiles, limit, mask, ev_only=ev_only)
-            session.events.open()
+            session.events.open(standing=standing)
             return {"limit": limit, "states": texts.plain(mask)}
         case requests.Unsubscribe():
             dropped = 0 if session.events is None else session.events.dropped

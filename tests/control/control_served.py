@@ -26,8 +26,9 @@ class Served:
         if pair is None:
             self.left, self.right = self.pair.connect()
         device = self.pair.left if host == "h0" else self.pair.right
-        about = {"pid": os.getpid(), "program": "a test", "mode": "srv6"}
-        self.server = ControlServer(lambda: Service(device, about))
+        # What `hello` says, as it is when the first client comes.
+        self.about = {"pid": os.getpid(), "program": "a test", "mode": "srv6"}
+        self.server = ControlServer(lambda: Service(device, self.about))
         # Whether virtual time goes on while somebody waits for an answer.
         self.running = False
         self.before_turn: Callable[[], None] = lambda: None

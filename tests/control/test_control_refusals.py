@@ -57,6 +57,7 @@ REFUSED: list[tuple[object, tuple[str, ...]]] = [
     ({"op": "subscribe", "ev_only": 1}, ("ev_only", "true or false", "1")),
     ({"op": "subscribe", "ev_only": None}, ("ev_only", "true or false", "None")),
     ({"op": "subscribe", "ev_only": "true"}, ("ev_only", "true or false", "'true'")),
+    ({"op": "subscribe", "standing": 1}, ("standing", "true or false", "1")),
     ({"op": "subscribe", "states": "good"}, ("states", '"all" or a list', "'good'")),
     ({"op": "subscribe", "states": {"all": 1}}, ("a list", "{'all': 1}")),
     ({"op": "subscribe", "states": ["good", "bad"]}, ("one of good, assumed_bad, denied, skip", "'bad'")),

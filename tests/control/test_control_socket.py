@@ -13,13 +13,17 @@ import time
 from pathlib import Path
 
 import pytest
-from control_pair import spine_ev
+from control_pair import ControlPair, spine_ev
 from control_served import Served, serving
+from patience import eventually
 
+from mrc.control import Controller, EvOp, EvOpKind
 from mrc.control.errors import ControlError
+from mrc.endpoint.paths.states import EvState
 from mrc.errors import SystemRefused
 from mrc.net.control.client import ControlClient, Search, endpoints
 from mrc.net.control.connection import HIGH_WATER, MAX_REQUEST
+from mrc.net.control.host_events import HostEvents
 from mrc.net.control.server import MAX_CLIENTS, ControlServer
 
 
@@ -224,6 +228,51 @@ def test_a_client_may_hear_of_evs_alone(served: Served) -> None:
     assert [each["event"] for each in served.read(everything, 2)] == ["port", "ev"]
     (event,) = served.read(evs, 1)
     assert (event["event"], event["state"], event["drop_count"]) == ("ev", "denied", 0)
+
+
+def test_a_client_may_first_hear_which_evs_are_no_longer_good(served: Served) -> None:
+    served.ask(served.client(), {"op": "ev_ops", "batch": [{"do": "deny", "ev": "p0s1"}]})
+    late, standing, others = served.client(), served.client(), served.client()
+    served.ask(late, {"op": "subscribe"})
+    served.ask(others, {"op": "subscribe", "states": ["assumed_bad"], "standing": True})
+    told = served.ask(standing, {"op": "subscribe", "standing": True}) + served.read(standing, 1)
+    assert [(each["state"], each["ev"], each["at_ns"]) for each in told if "event" in each] == [
+        ("denied", spine_ev(0, 1), served.pair.fabric.now)
+    ]
+    served.ask(served.client(), {"op": "ev_ops", "batch": [{"do": "allow", "ev": "p0s1"}]})
+    for each in (late, standing):
+        assert [event["state"] for event in served.read(each, 1)] == ["good"]
+    assert served.read(others, 0) == []
+
+
+def test_an_endpoint_that_is_heard_of_late_tells_what_nobody_heard(directory: Path) -> None:
+    """The first of two endpoints ran before anybody listened: only what changes is told of it."""
+    pair = ControlPair()
+    pair.connect()
+    deny = EvOp(EvOpKind.MODIFY_STATE, ev=spine_ev(0, 1), state=EvState.DENIED)
+    other = EvOp(EvOpKind.MODIFY_STATE, ev=spine_ev(1, 2), state=EvState.DENIED)
+    first = Served(pair)
+    first.about["device"] = "a device"
+    pair.controller.ev_operations(0, [deny])
+    heard: list[tuple[int, str]] = []
+    events = serving(first, lambda: HostEvents("a device"))
+    listener = events.listen(lambda event: heard.append((event["ev"], event["peer"])))
+    second = Served(pair, "h1")
+    second.about["device"] = "a device"
+    Controller(pair.right).ev_operations(0, [deny])
+
+    def change() -> None:
+        eventually(lambda: heard)
+        assert heard == [(spine_ev(0, 1), "h0")]
+        first.before_turn = lambda: heard[1:] or pair.controller.ev_operations(0, [other])
+        eventually(lambda: len(heard) > 1)
+        assert heard[1] == (spine_ev(1, 2), "h1")
+
+    assert serving([first, second], change) is None
+    listener.close()
+    events.close()
+    first.close()
+    second.close()
 
 
 def test_answers_that_come_in_another_order_than_requests_are_kept(served: Served) -> None:

@@ -39,8 +39,9 @@ class HostEvents:
     """Gives each change of an EV, as the control socket has it (docs/control.md, Events), to all who listen, in one
     thread.
 
-    `device` is that of the endpoints (`HostStore.path`). Those that run have been asked when it is made. It has one
-    connection to each, however many listen: an endpoint has few.
+    `device` is that of the endpoints (`HostStore.path`). Those that run have been asked when it is made. One that is
+    heard of later, because it started or had no processor, first tells which of its EVs are no longer GOOD: nobody
+    heard how they came to that. There is one connection to each, however many listen: an endpoint has few.
     """
 
     def __init__(self, device: str) -> None:
@@ -54,7 +55,7 @@ class HostEvents:
         self._passed: dict[_Place, float] = {}
         self._heard: dict[_Place, ControlClient] = {}
         self._closing = False
-        self._look()
+        self._look(standing=False)
         self._thread = start_thread(self._run, name="mrc EV events")
 
     def _run(self) -> None:
@@ -64,7 +65,7 @@ class HostEvents:
                 if key.data is not None:
                     self._hear(key.data)
             if time.monotonic() >= look_at:
-                self._look()
+                self._look(standing=True)
                 look_at = time.monotonic() + _LOOK_EVERY_S
         for client in self._heard.values():
             client.close()
@@ -89,7 +90,7 @@ class HostEvents:
 
     # ------------------------------------------------------------------ finding them
 
-    def _look(self) -> None:
+    def _look(self, *, standing: bool) -> None:
         """Listen to the endpoints that are not known yet."""
         seen: set[_Place] = set()
         now = time.monotonic()
@@ -105,9 +106,9 @@ class HostEvents:
         self._passed = {place: until for place, until in self._passed.items() if place in seen}
         for place in seen:
             if place not in self._heard and self._passed.get(place, 0.0) <= now:
-                self._ask(place)
+                self._ask(place, standing)
 
-    def _ask(self, place: _Place) -> None:
+    def _ask(self, place: _Place, standing: bool) -> None:
         try:
             client = ControlClient(place[0], _HELLO_S)
         except SystemRefused:
@@ -115,7 +116,7 @@ class HostEvents:
             return
         try:
             if client.request("hello").get("device") == self._device:
-                client.request("subscribe", limit=_MOST_AT_AN_ENDPOINT, ev_only=True)
+                client.request("subscribe", limit=_MOST_AT_AN_ENDPOINT, ev_only=True, standing=standing)
                 self._heard[place] = client
                 self._selector.register(client, selectors.EVENT_READ, place)
                 self._hear(place)  # what came with the answer
