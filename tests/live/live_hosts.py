@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from live_run import MRC, Running
+from live_run import MRC, Running, in_time
 from patience import until_in_use
 
+T = TypeVar("T")
 IPV4 = {"a": ("10.7.0.1", "10.7.1.1"), "b": ("10.7.0.2", "10.7.1.2")}
 IPV6 = {"a": ("fd07:0::1", "fd07:1::1"), "b": ("fd07:0::2", "fd07:1::2")}
 MIXED = {"a": ("10.7.0.1", "fd07:1::1"), "b": ("10.7.0.2", "fd07:1::2")}
@@ -83,6 +85,15 @@ class Hosts:
         path = self.scratch / "file"
         path.write_bytes(os.urandom(size))
         return path
+
+    def in_time(self, act: Callable[[int], T], *amounts: int) -> T:
+        """`in_time` of what is started here."""
+        return in_time(self._running, act, *amounts)
+
+    def forget(self) -> None:
+        """Take away what was received: a file that is there already would not be sent again."""
+        for path in (self.scratch / "in").glob("*"):
+            path.unlink()
 
     def close(self) -> None:
         for running in self._running:

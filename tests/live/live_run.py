@@ -122,6 +122,24 @@ class Running:
         self.process.communicate()
 
 
+def in_time(running: list[Running], act: Callable[[int], T], *amounts: int) -> T:
+    """`act(amount)`, which starts what goes on for so much; again with more where it was over before all was done.
+
+    The amounts are seconds, or bytes, or what else `act` takes. What it starts is added to `running`.
+    """
+    for each in amounts:
+        started = len(running)
+        try:
+            return act(each)
+        except Exception:
+            going_on = all(one.process.poll() is None for one in running[started:])
+            if going_on or each == amounts[-1]:
+                raise
+            for one in running[started:]:
+                one.kill()
+    raise ValueError("no amount was given")
+
+
 class Transfers:
     """Starts senders on h0 and receivers on h1, or on any other node."""
 
@@ -172,21 +190,8 @@ class Transfers:
         eventually(lambda: self.lab.inside(node, look))
 
     def in_time(self, act: Callable[[int], T], *amounts: int) -> T:
-        """`act(amount)`, which starts what goes on for so much; again with more where it was over before all was done.
-
-        The amounts are seconds, or bytes, or what else `act` takes.
-        """
-        for each in amounts:
-            started = len(self._running)
-            try:
-                return act(each)
-            except Exception:
-                going_on = all(running.process.poll() is None for running in self._running[started:])
-                if going_on or each == amounts[-1]:
-                    raise
-                for running in self._running[started:]:
-                    running.kill()
-        raise ValueError("no amount was given")
+        """`in_time` of what is started here."""
+        return in_time(self._running, act, *amounts)
 
     def forget(self) -> None:
         """Take away what was received: a file that is there already would not be sent again."""

@@ -175,10 +175,15 @@ def a_denied_ev_carries_nothing_until_it_is_allowed(transfers: Transfers, lab: L
 
 def test_four_evs_a_plane_become_eight_without_a_lost_byte(transfers: Transfers, lab: Lab, tmp_path: Path) -> None:
     """A profile is loaded at the start, and another in its place under way. MRC-CTL-35, MRC-CTL-15."""
+    transfers.in_time(partial(four_evs_a_plane_become_eight, transfers, lab, tmp_path), 192, 768)
+
+
+def four_evs_a_plane_become_eight(transfers: Transfers, lab: Lab, tmp_path: Path, mib: int) -> None:
+    transfers.forget()
     profiles = tmp_path / "four.yaml"
     profiles.write_text(f"ev_profiles:\n  0: {{mode: explicit, min_active: 2, evs: [{', '.join(FOUR)}]}}\n")
     eighth = [Tap(lab, "h0", plane, 7) for plane in (0, 1)]
-    file = transfers.file("file", 192 * MIB)
+    file = transfers.file("file", mib * MIB)
     receiver = transfers.recv("--once")
     sender = transfers.send(receiver, [file], "--json", "--profiles", profiles)
     with client_of("h0") as client:

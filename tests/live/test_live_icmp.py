@@ -35,7 +35,8 @@ from mrc.wire.usid import UsidTemplate, address_text
 
 pytestmark = pytest.mark.root
 
-SIZE = 240 * MIB
+# More where it was over before all errors were forged.
+SIZES_MIB = (240, 960)
 _ETH_P_ALL = 3
 KINDS = {6: KINDS6, 4: KINDS4}
 
@@ -77,13 +78,14 @@ def test_a_transfer_over_usids_goes_on(tmp_path: Any, mode: str) -> None:
     with Lab.up(f"live-{os.getpid()}-icmp-{mode}", Clos(mode=mode)) as lab:
         transfers = Transfers(lab, tmp_path)
         try:
-            goes_on_over_usids(lab, transfers, mode)
+            transfers.in_time(partial(goes_on_over_usids, lab, transfers, mode), *SIZES_MIB)
         finally:
             transfers.close()
 
 
-def goes_on_over_usids(lab: Lab, transfers: Transfers, mode: str) -> None:
-    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
+def goes_on_over_usids(lab: Lab, transfers: Transfers, mode: str, mib: int) -> None:
+    transfers.forget()
+    file, stats = transfers.file("file", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
     receiver = transfers.recv("--once", "--json")
     sender = transfers.send(receiver, [file], "--json", "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
@@ -102,7 +104,12 @@ def goes_on_over_usids(lab: Lab, transfers: Transfers, mode: str) -> None:
 
 def test_a_redirect_on_the_link_costs_its_plane(lab: Lab, transfers: Transfers) -> None:
     """RFC 4861 section 8.1: only from the first router's link-local address, with a hop limit of 255: from the link."""
-    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
+    transfers.in_time(partial(a_redirect_on_the_link_costs_its_plane, lab, transfers), *SIZES_MIB)
+
+
+def a_redirect_on_the_link_costs_its_plane(lab: Lab, transfers: Transfers, mib: int) -> None:
+    transfers.forget()
+    file, stats = transfers.file("file", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
     receiver = transfers.recv("--once", "--json")
     sender = transfers.send(receiver, [file], "--json", "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
@@ -147,8 +154,14 @@ def wide_hosts() -> Iterator[Hosts]:
 def test_a_transfer_in_udp_mode_goes_on(
     wide_hosts: Hosts, tmp_path: Any, version: int, addresses: dict[str, tuple[str, str]]
 ) -> None:
-    hosts = wide_hosts
-    hosts.scratch = tmp_path
+    wide_hosts.scratch = tmp_path
+    try:
+        wide_hosts.in_time(partial(goes_on_in_udp_mode, wide_hosts, version, addresses), *SIZES_MIB)
+    finally:
+        wide_hosts.close()
+
+
+def goes_on_in_udp_mode(hosts: Hosts, version: int, addresses: dict[str, tuple[str, str]], mib: int) -> None:
 
     def at(host: str, act: Callable[[], Any]) -> Any:
         namespace = os.open(f"/run/netns/{hosts.names[host]}", os.O_RDONLY)
@@ -157,24 +170,22 @@ def test_a_transfer_in_udp_mode_goes_on(
         finally:
             os.close(namespace)
 
-    file, stats = hosts.file(SIZE), tmp_path / "stats"
-    try:
-        receiver = hosts.recv("--once", "--json", *bound(addresses["b"]))
-        sender = hosts.send(receiver, file, "--json", "--stats", stats, *bound(addresses["a"]))
+    hosts.forget()
+    file, stats = hosts.file(mib * MIB), hosts.scratch / f"stats of {mib} MiB"
+    receiver = hosts.recv("--once", "--json", *bound(addresses["b"]))
+    sender = hosts.send(receiver, file, "--json", "--stats", stats, *bound(addresses["a"]))
 
-        def under_way() -> bool:
-            lines = stats_lines(stats)
-            assert sender.process.poll() is None, sender.process.communicate()
-            return bool(lines) and lines[-1]["bytes_acked"] > 0
+    def under_way() -> bool:
+        lines = stats_lines(stats)
+        assert sender.process.poll() is None, sender.process.communicate()
+        return bool(lines) and lines[-1]["bytes_acked"] > 0
 
-        eventually(under_way)
-        # Before the first error: a sender that believes it has nothing more to be overheard.
-        on_paths = [at("a", partial(overheard, f"e{plane}", version, UDP)) for plane in range(2)]
-        with closing(at("b", Forger)) as forger:
-            for plane, on_path in enumerate(on_paths):
-                local, remote = addresses["a"][plane], addresses["b"][plane]
-                attack(forger, local, [remote], on_path, remote, sender)
-                assert at("a", partial(remembered, remote))
-        transferred(hosts, file, receiver, sender)
-    finally:
-        hosts.close()
+    eventually(under_way)
+    # Before the first error: a sender that believes it has nothing more to be overheard.
+    on_paths = [at("a", partial(overheard, f"e{plane}", version, UDP)) for plane in range(2)]
+    with closing(at("b", Forger)) as forger:
+        for plane, on_path in enumerate(on_paths):
+            local, remote = addresses["a"][plane], addresses["b"][plane]
+            attack(forger, local, [remote], on_path, remote, sender)
+            assert at("a", partial(remembered, remote))
+    transferred(hosts, file, receiver, sender)

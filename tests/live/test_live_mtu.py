@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from live_planes import Sending, until_all_goes_by
-from live_run import MIB, MRC, Transfers
+from live_run import MIB, MRC, Running, Transfers
 
 from mrc.lab import Lab
 
@@ -72,12 +72,20 @@ def test_an_mtu_that_still_has_room_for_the_packets_changes_nothing(transfers: T
 
 
 def test_no_port_with_room_ends_the_transfer_and_says_which_interfaces(transfers: Transfers, lab: Lab) -> None:
-    file, stats = transfers.file("file", SIZES_MIB[0] * MIB), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--no-partial", "--idle-timeout", "3s")
-    sender = transfers.send(receiver, [file], "--stats", stats)
-    transfers.when_acked(stats, 0.1, sender)
-    set_mtu(lab, "h0", 0, NARROW)
-    set_mtu(lab, "h0", 1, 2000)
+    def fallen(mib: int) -> tuple[Running, Running]:
+        for plane in range(2):
+            set_mtu(lab, "h0", plane, WHOLE)
+        transfers.forget()
+        file, stats = transfers.file("file", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
+        receiver = transfers.recv("--once", "--no-partial", "--idle-timeout", "3s")
+        sender = transfers.send(receiver, [file], "--stats", stats)
+        transfers.when_acked(stats, 0.1, sender)
+        set_mtu(lab, "h0", 0, NARROW)
+        set_mtu(lab, "h0", 1, 2000)
+        assert sender.process.poll() is None, "the transfer was over before its ports had no room"
+        return receiver, sender
+
+    receiver, sender = transfers.in_time(fallen, *SIZES_MIB)
     sent = sender.end().failed()
     receiver.end().failed()
     assert "interface p0 has MTU 1500, interface p1 has MTU 2000: raise the interface's MTU" in sent.one_line
