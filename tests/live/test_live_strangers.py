@@ -15,7 +15,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ pytestmark = needs_root
 FRAMES = 10_000
 SERVER, STRANGER, HONEST = "fd00:99::1", "fd00:99::2", "fd00:99::3"
 MOST_GROWTH = 16 << 20  # bytes of memory: caches, tables that double, pages the allocator keeps
+MOST_WAITING = 1 << 15  # bytes at a socket, below which it has room for 100 frames more
 FIRST = 1000  # frames after which memory is looked at: what the first of a kind loads has been loaded
 
 
@@ -101,15 +101,28 @@ def at_unix(path: Path, draw: random.Random, count: int) -> None:
             stranger.recv(1 << 16)
 
 
-def at_udp(address: str, port: int, draw: random.Random, count: int) -> None:
+def at_udp(address: str, port: int, draw: random.Random, count: int, *, read: bool) -> None:
+    """`read`: whoever is there reads all the while, so that frames can wait until there is room at its socket."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as stranger:
         stranger.bind((STRANGER, 0))
         source_port = stranger.getsockname()[1]
         for number in range(count):
             with contextlib.suppress(OSError):
                 stranger.sendto(datagram(draw, STRANGER, address, source_port), (address, port))
-            if number % 100 == 0:
-                time.sleep(0.002)  # they are to be received, not dropped by a full socket
+            if read and number % 100 == 0:
+                # They are to be received, not dropped by a full socket.
+                eventually(lambda: waiting_bytes(stranger) < MOST_WAITING)
+
+
+def waiting_bytes(ours: socket.socket) -> int:
+    """The most that waits here at any socket of datagrams but `ours`, which nobody reads."""
+    inode, found = os.fstat(ours.fileno()).st_ino, [0]
+    for table in ("udp6", "raw6"):
+        with open(f"/proc/thread-self/net/{table}") as sockets:
+            lines = [line.split() for line in list(sockets)[1:]]
+        # Bytes sent and received, in hexadecimal, and the inode.
+        found += [int(line[4].partition(":")[2], 16) for line in lines if int(line[9]) != inode]
+    return max(found)
 
 
 # ------------------------------------------------------------------ what is looked at
@@ -238,7 +251,7 @@ def exchange(running: Running, draw: random.Random, count: int) -> None:
 
 
 def packets(running: Running, draw: random.Random, count: int) -> None:
-    at_udp(SERVER, 4791, draw, count)
+    at_udp(SERVER, 4791, draw, count, read=True)
 
 
 def control(running: Running, draw: random.Random, count: int) -> None:
@@ -295,7 +308,9 @@ def test_strangers_at_a_sender(inside: Inside, tmp_path: Path) -> None:
             sender.stdin.write("x" * 100_000)
             sender.stdin.flush()
             eventually(lambda: footprint(sender.pid)[1] > 8)
-            inside(lambda: survives(sender, lambda draw, count: at_udp(HONEST, 4791, draw, count), "sender"))
+            inside(
+                lambda: survives(sender, lambda draw, count: at_udp(HONEST, 4791, draw, count, read=False), "sender")
+            )
             sender.stdin.write("y" * 100_000)
             said = sender.communicate(timeout=PATIENCE_S)[1]
             assert sender.returncode == 0, said
