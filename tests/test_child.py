@@ -92,18 +92,18 @@ def test_the_sign_of_a_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "text"),
+    ("program", "within_s", "text"),
     [
-        ("print('[]')", "it failed: exit status 0"),
-        ("print('{')", "it failed: exit status 0"),
-        ("import sys; print('{}'); sys.exit(2)", "it failed: exit status 2"),
-        ('import sys; print(\'{"error": "no room"}\'); sys.exit(1)', "it failed: no room"),
-        ("import time; time.sleep(60)", "it did not end within 1 s"),
+        ("print('[]')", PATIENCE_S, "it failed: exit status 0"),
+        ("print('{')", PATIENCE_S, "it failed: exit status 0"),
+        ("import sys; print('{}'); sys.exit(2)", PATIENCE_S, "it failed: exit status 2"),
+        ('import sys; print(\'{"error": "no room"}\'); sys.exit(1)', PATIENCE_S, "it failed: no room"),
+        ("import time; time.sleep(60)", 1.0, "it did not end within 1 s"),
     ],
 )
-def test_an_outcome_that_is_none(program: str, text: str) -> None:
+def test_an_outcome_that_is_none(program: str, within_s: float, text: str) -> None:
     with python(program) as child, pytest.raises(PeerError, match=f"^{text}$"):
-        child.outcome(1.0)
+        child.outcome(within_s)
 
 
 def test_an_outcome() -> None:
