@@ -66,8 +66,9 @@ class Tap:
             test = (0x28, 0, 0, SPINE_AT), (0x15, 0, 1, 0x2000 | plane << 8 | spine)
         program = b"".join(struct.pack("=HBBI", *each) for each in (*test, (0x06, 0, 0, 60), (0x06, 0, 0, 0)))
 
+        # One that is opened for a protocol hears all interfaces at once, unfiltered, until it is bound.
         def listen() -> socket.socket:
-            return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 
         self._socket = lab.inside(host, listen)
         self._program = ctypes.create_string_buffer(program)
