@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
+from patience import eventually
 
-from mrc.cli.demo_run import DEAD_PATH_LIMIT_S, DemoPlan, _Cut, _judge, _Sample
+from mrc.cli.demo_run import DEAD_PATH_LIMIT_S, DemoPlan, Waits, _Cut, _judge, _Sample
 
 MS = 1_000_000
 PLAN = DemoPlan(size=1 << 20, planes=1, spines=2, cut_after=0.5, loss=0.0, pcap=None)
@@ -18,7 +23,11 @@ def path(spine: int, last_use_ns: int) -> dict[str, Any]:
     return {"ev": spine, "plane": 0, "spine": spine, "packets": 900, "lost": 0, "state": "GOOD", **times}
 
 
-def faults(cut: _Cut, last_use_ns: int) -> list[str]:
+def faults(cut: _Cut, last_use_ns: int, *waited: tuple[int, int]) -> list[str]:
+    """`waited`: moments, and how long both ends had waited for a processor by then."""
+    waits = Waits([])
+    for each in waited:
+        waits.note(*each)
     sent = {
         "bytes": PLAN.size,
         "seconds": 1.0,
@@ -30,7 +39,7 @@ def faults(cut: _Cut, last_use_ns: int) -> list[str]:
         "paths": [path(0, 999 * MS), path(1, last_use_ns)],
     }
     samples = [_Sample(at * MS, at, [at, at]) for at in range(0, 900, 5)]
-    return _judge(PLAN, sent, sent, cut, samples).faults
+    return _judge(PLAN, sent, sent, cut, samples, waits).faults
 
 
 @pytest.mark.parametrize("took_ms", [0, 1, 120])
@@ -40,3 +49,39 @@ def test_a_path_is_dead_once_its_cable_is_down(took_ms: int) -> None:
     last = cut.done_ns + int(DEAD_PATH_LIMIT_S * 1e9)
     assert faults(cut, last) == []
     assert faults(cut, last + MS) == ["plane 0 spine 1 got data 101 ms after it was cut"]
+
+
+def test_an_end_that_waits_for_a_processor_notices_nothing_meanwhile() -> None:
+    """That time does not count, from the last look before the cut until the first after the last packet."""
+    cut = _Cut(300 * MS, 300 * MS)
+    before, at_cut, soon_after, at_last = (296 * MS, 40 * MS), (300 * MS, 60 * MS), (499 * MS, 90 * MS), 500 * MS
+    assert faults(cut, at_last, before, at_cut, soon_after, (504 * MS, 160 * MS)) == []
+    assert faults(cut, at_last, before, at_cut, soon_after, (504 * MS, 159 * MS)) == [
+        "plane 0 spine 1 got data 200 ms after it was cut; the two ends waited 99 ms for a processor"
+    ]
+    # The last look was before the last packet; there was none before the cut.
+    assert faults(cut, at_last, at_cut, soon_after, (499 * MS, 160 * MS)) == []
+    assert faults(cut, at_last, (310 * MS, 60 * MS), (504 * MS, 120 * MS)) != []
+
+
+def test_a_process_that_shares_its_processor_is_seen_to_wait() -> None:
+    allowed = os.sched_getaffinity(0)
+    script = f"import os; os.sched_setaffinity(0, {{{min(allowed)}}})\nwhile True: pass"
+    both = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
+    try:
+        waits = Waits([each.pid for each in both])
+        waits.look()
+        began_ns = time.monotonic_ns()
+
+        def waited() -> int:
+            waits.look()
+            return waits.between(began_ns, time.monotonic_ns())
+
+        eventually(lambda: waited() > 50 * MS)
+    finally:
+        for each in both:
+            each.kill()
+            each.wait()
+    # What has ended has waited as long as it had when it was last looked at.
+    before = waited()
+    assert waited() == before > 50 * MS
