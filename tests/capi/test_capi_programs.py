@@ -62,9 +62,10 @@ CHECK_THEMSELVES = [
 
 
 @pytest.mark.parametrize("program", CHECK_THEMSELVES)
-def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program: str) -> None:
-    """Each prints what it finds wrong and ends with 1 then: see the sources. `watch` holds MRC-API-04."""
-    done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))
+def test_a_program_that_checks_by_itself(inside: Inside, directory: str, tmp_path: Path, program: str) -> None:
+    """Each prints what it finds wrong and ends with 1 then: see the sources. `watch` holds MRC-API-04. In `directory`
+    nobody else finds its endpoint: who looks at all of a machine holds a connection to each, a descriptor more."""
+    done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)), MRC_CONTROL_DIR=directory)
     assert (done.returncode, done.stdout) == (0, ""), done
 
 
