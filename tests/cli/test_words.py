@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,26 +24,33 @@ ATTRIBUTE = re.compile(r"\b([A-Z]\w+)\.[a-z_]\w*")
 IDENTIFIER = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
 
 
-def strings(tree: ast.Module) -> Iterator[str]:
-    """Every text in a module but its docstrings."""
+def classes_and_strings(tree: ast.Module) -> tuple[set[str], list[str]]:
+    """The names of a module's classes, and every text in it but its docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
-    }
+    classes: set[str] = set()
+    docstrings: set[ast.Constant] = set()
+    strings: list[ast.Constant] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            yield node.value
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                strings.append(node)
+        elif isinstance(node, documented):
+            if isinstance(node, ast.ClassDef):
+                classes.add(node.name)
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                docstrings.add(first.value)
+    return classes, [str(node.value) for node in strings if node not in docstrings]
 
 
 def test_no_text_names_an_attribute_of_a_class() -> None:
-    trees = {path: ast.parse(path.read_text()) for path in SOURCES}
-    classes = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    # One tree after another: all of them at once are millions of objects for the collector to look through.
+    read = {path: classes_and_strings(ast.parse(path.read_text())) for path in SOURCES}
+    classes = {name for names, _ in read.values() for name in names}
     found = [
         f"{path}: {match[0]}"
-        for path, tree in trees.items()
-        for text in strings(tree)
+        for path, (_, texts) in read.items()
+        for text in texts
         for match in ATTRIBUTE.finditer(text)
         if match[1] in classes
     ]
