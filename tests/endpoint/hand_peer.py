@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from mrc.endpoint.completions import WorkStatus
@@ -39,10 +40,12 @@ PSN_MASK = 0xFFFFFF
 ECT0, CE = 0b10, 0b11
 
 
+@cache
 def local_address(plane: int) -> int:
     return int(ipaddress.IPv6Address(f"fd00:{plane:x}::1"))
 
 
+@cache
 def peer_address(plane: int) -> int:
     return int(ipaddress.IPv6Address(f"fd00:{plane:x}::2"))
 
