@@ -201,6 +201,9 @@ class BenchServer(SessionServer):
                 client = session.data["client"] = self._node.driver.call(self._new_client)
                 self._client = client
                 self._free.clear()
+                if session.closed_because:
+                    # It ended while it waited for the one before it, and had nothing to let go of then.
+                    self._session_closed(session)
             if client.failure is not None:
                 raise PeerError(client.failure)
             known = client

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +18,7 @@ from patience import PATIENCE_S, eventually
 from mrc.errors import SystemRefused
 from mrc.net.exchange import ExchangeClient, ExchangeConfig, ExchangeServer, SessionInfo, connection
 from mrc.net.exchange.channel import Channel
+from mrc.net.exchange.tls import client_context
 from mrc.threads import start_thread
 
 NOTES = "mrc-exchange-working"
@@ -165,3 +171,68 @@ def test_notes_to_a_client_that_left_a_slow_connection_do_not_make_it_one_that_e
         asking.join()
         assert [each.closed_because for each in ended] == []
     assert answers == [{"kind": "long"}]
+
+
+ASKS = """
+import sys
+from mrc.net.exchange import ExchangeClient
+from mrc.net.ticket import Ticket
+ExchangeClient(Ticket.parse(sys.argv[1])).request("long", {}, 600)
+"""
+
+
+def test_a_client_that_is_killed_is_gone_while_its_request_is_executed() -> None:
+    begun, release, finished = threading.Event(), threading.Event(), threading.Event()
+    ended: list[SessionInfo] = []
+
+    def handle(session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        begun.set()
+        assert release.wait(PATIENCE_S)
+        finished.set()
+        return {}
+
+    with ExchangeServer(["::1"], handle, config=SLOW, on_session_closed=ended.append) as server:
+        client = subprocess.Popen([sys.executable, "-c", ASKS, server.ticket.text])
+        try:
+            eventually(lambda: begun.is_set() or client.poll() is not None)
+        finally:
+            client.kill()
+            client.wait()
+        assert begun.is_set()
+        eventually(lambda: len(ended) == 1)
+        assert not finished.is_set()
+        release.set()
+        eventually(lambda: not server._connections)
+    # Once, not again when the request ended.
+    assert [each.closed_because for each in ended] == ["silence"]
+
+
+def test_a_connection_has_ended_only_when_all_that_came_was_read() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, wrapped(ours) as tls:
+        channel = Channel(tls, PATIENCE_S)
+        assert not channel.has_ended()
+        theirs.sendall(b"a word")
+        assert not channel.has_ended()
+        theirs.close()
+        assert not channel.has_ended()
+        socket.socket.recv(tls, 6)
+        assert channel.has_ended()
+        # Nothing was taken out of it by looking.
+        assert channel.has_ended()
+        channel.close()
+        assert not channel.has_ended()
+
+
+def test_a_connection_that_was_reset_has_ended() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        theirs, _ = listener.accept()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with wrapped(ours) as tls:
+            channel = Channel(tls, PATIENCE_S)
+            theirs.close()
+            eventually(channel.has_ended)
+
+
+def wrapped(connection: socket.socket) -> ssl.SSLSocket:
+    return client_context().wrap_socket(connection, do_handshake_on_connect=False)

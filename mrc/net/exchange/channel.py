@@ -14,6 +14,8 @@ from mrc.errors import PeerError
 from mrc.net.exchange.config import MAX_MESSAGE_BYTES, ExchangeConfig
 from mrc.net.exchange.messages import LENGTH, Message, decode, encode
 
+_LOOK = socket.MSG_PEEK | socket.MSG_DONTWAIT
+
 
 class ChannelLost(PeerError):
     """A connection is of no more use. `reason`: "timeout", "ended" (the other end closed it), "closed" (it broke on the
@@ -83,9 +85,22 @@ class Channel:
     def is_readable(self) -> bool:
         """Whether something waits to be read, the end of the connection too. For whoever expects no message now."""
         try:
-            return self._tls.pending() > 0 or bool(select.select([self._tls], [], [], 0)[0])
+            arrived = select.poll()
+            arrived.register(self._tls, select.POLLIN)
+            return self._tls.pending() > 0 or bool(arrived.poll(0))
         except (OSError, ValueError):
             return True  # it is closed
+
+    def has_ended(self) -> bool:
+        """Whether the other end closed the connection and nothing that it sent waits to be read. For whoever expects no
+        message now: another thread must not receive."""
+        try:
+            # Nothing is taken out of the connection, so that OpenSSL does not notice.
+            return self.is_readable() and not self._tls.pending() and not socket.socket.recv(self._tls, 1, _LOOK)
+        except ConnectionResetError:
+            return True
+        except OSError:
+            return False  # closed at this end
 
     def interrupt(self) -> None:
         """Wake the threads that wait in `send` or `receive`; they find the connection closed."""

@@ -146,7 +146,7 @@ class ExchangeClient:
             self._turn.acquire()
         try:
             # Nobody is waiting for the goodbye but the receiver's linger time, so it is tried only for a moment.
-            if self._welcomed:
+            if self._welcomed and self._lost is None:
                 with contextlib.suppress(PeerError):
                     self._transact({"type": "bye"}, time.monotonic() + 2 * self._config.attempt_timeout_s)
             self._drop(for_good=True)

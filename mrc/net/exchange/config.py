@@ -29,6 +29,8 @@ class ExchangeConfig:
     linger_s: float = 10.0
     # Server: the same where the client's end of the last connection was closed without a word, as when a process ends.
     ended_linger_s: float = 0.5
+    # Server: while a request is executed, how often its connection is looked at, whether the client's process is over.
+    ended_look_s: float = 0.1
     # Client: how often an idle connection is looked at, whether the other end has closed it.
     look_interval_s: float = 0.25
     # Server: how long the refusal of a wrong secret is held back, its connection slot taken meanwhile.

@@ -77,7 +77,8 @@ class Connection:
         self._service = service
         self._tls = tls
         self._channel = Channel(tls, service.config.message_timeout_s)
-        self._notes = _Notes(self._channel, service.config.working_interval_s)
+        self._notes = _Notes(self._channel, service.config, self._client_ended)
+        self._session: Session | None = None
         self._attempt = 0
 
     def interrupt(self) -> None:
@@ -87,10 +88,9 @@ class Connection:
     def run(self) -> None:
         """Serve the client until it leaves, is refused, falls silent, or is interrupted; none of that raises."""
         counters = self._service.counters
-        session: Session | None = None
         ended = False
         try:
-            session = self._admit()
+            self._session = session = self._admit()
             self._serve(session)
         except ChannelLost as lost:
             ended = lost.reason == "ended" and not self._interrupted
@@ -104,8 +104,13 @@ class Connection:
             self.busy = False
             self._notes.close()
             self._channel.close()
-            if session is not None:
-                self._service.sessions.detach(session, self._attempt, ended=ended)
+            if self._session is not None:
+                self._service.sessions.detach(self._session, self._attempt, ended=ended)
+
+    def _client_ended(self) -> None:
+        """The client's process is over, and a request of it is still being executed."""
+        if self._session is not None and not self._interrupted:
+            self._service.sessions.detach(self._session, self._attempt, ended=True)
 
     def _admit(self) -> Session:
         by = time.monotonic() + self._service.config.handshake_timeout_s
@@ -240,15 +245,19 @@ class Connection:
 
 
 class _Notes:
-    """Tells the client every `interval_s` seconds that its request is being worked on, while it is. Close it.
+    """Tells the client every `working_interval_s` that its request is being worked on, while it is. Close it.
+
+    Where the client's process is over meanwhile, `on_ended` is called, once: the request may take long.
 
     Consecutive requests share a thread, which ends after an interval without a request. If the system refuses the
     thread, no notes are sent: the client times out and retries, and the connection of the retry sends them.
     """
 
-    def __init__(self, channel: Channel, interval_s: float) -> None:
+    def __init__(self, channel: Channel, config: ExchangeConfig, on_ended: Callable[[], None]) -> None:
         self._channel = channel
-        self._interval_s = interval_s
+        self._interval_s = config.working_interval_s
+        self._look_s = min(config.ended_look_s, config.working_interval_s)
+        self._on_ended = on_ended
         # Held while a note is sent: the connection's thread may receive again only when no other thread can be sending.
         self._lock = threading.Lock()
         self._note: Message | None = None
@@ -280,27 +289,30 @@ class _Notes:
             thread.join()
 
     def _run(self) -> None:
-        pause_s, seen = self._interval_s, self._requests
+        seen, idle_at = 0, 0.0
+        pause_s = self._look_s
         while not self._over.wait(pause_s):
             with self._lock:
-                pause_s = self._look()
-                if (self._note is None and self._requests == seen) or pause_s < 0:
+                now = time.monotonic()
+                if self._note is not None or self._requests != seen:
+                    seen, idle_at = self._requests, now + self._interval_s
+                if now >= idle_at or (self._note is not None and not self._look(self._note, now)):
                     self._thread = None
                     return
-                seen = self._requests
+                pause_s = self._look_s if self._note is None else min(self._look_s, max(self._due - now, 0))
 
-    def _look(self) -> float:
-        """Send a note that is due. Returns after how long to look again; below 0: the connection has ended."""
-        if self._note is None:
-            return self._interval_s
-        now = time.monotonic()
+    def _look(self, note: Message, now: float) -> bool:
+        """Send a note that is due. Returns whether the connection lives."""
+        if self._channel.has_ended():
+            self._on_ended()
+            return False
         if now >= self._due:
             try:
-                self._channel.send(self._note)
+                self._channel.send(note)
             except ChannelLost:
-                return -1
+                return False
             self._due = now + self._interval_s
-        return self._due - now
+        return True
 
 
 def _error_reply(request_id: int, error: MrcError) -> Message:

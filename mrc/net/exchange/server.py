@@ -38,8 +38,8 @@ class ExchangeServer:
     is called once per request however often that is sent. An MrcError it raises goes to the client as text.
 
     `on_session_closed(session)` is called once for each session: when its client says goodbye, when it has had no
-    connection for `linger_s`, or in `close`. It may come from any thread and, after a goodbye or `close`, while a
-    request of that session that its client gave up is still in the handler.
+    connection for `linger_s`, or in `close`. It may come from any thread, and while a request of that session
+    that its client gave up is still in the handler.
 
     The ticket's secret admits any number of clients, until `close`. A new server has a new certificate and secret.
     """

@@ -168,10 +168,9 @@ class SessionTable:
 
     def detach(self, session: Session, attempt: int, *, ended: bool = False) -> None:
         """A connection has ended; the last one to do so starts the linger time. `ended`: the client closed it without a
-        word, so its process is over."""
+        word, so its process is over. Of a connection that was detached before nothing is changed."""
         with self._changed:
-            session.interrupts.pop(attempt, None)
-            if not session.interrupts:
+            if session.interrupts.pop(attempt, None) is not None and not session.interrupts:
                 lingers_s = self._config.ended_linger_s if ended else self._config.linger_s
                 session.close_at = time.monotonic() + lingers_s
                 self._changed.notify_all()

@@ -49,7 +49,7 @@ class Arrivals:
     sent. `placed` returns how many bytes the session's
     QPs have placed. Disk that was taken and not filled counts against the session's bounds until it is, so that a
     sender cannot take more of it than it sends data for. Every request raises PeerError for what the sender may not
-    ask, SystemRefused for a full disk. `close` lets go of what is not whole.
+    ask and after `give_up`, SystemRefused for a full disk. `close` lets go of what is not whole.
     """
 
     def __init__(
@@ -80,11 +80,21 @@ class Arrivals:
         self.refused: list[tuple[str, str]] = []
         # What was kept of files that did not become whole, for people.
         self.kept: list[str] = []
+        self._given_up = ""
 
     @property
     def on_their_way(self) -> int:
         """How many files are announced and not committed."""
         return len(self._files) + (0 if self._pack is None else len(self._pack.wanted))
+
+    def give_up(self, why: str) -> None:
+        """End the request under way soon: it raises PeerError with this text. From any thread."""
+        self._given_up = why
+
+    def go_on(self) -> None:
+        """Raise PeerError after `give_up`."""
+        if self._given_up:
+            raise PeerError(self._given_up)
 
     def directory(self, body: dict[str, Any]) -> dict[str, Any]:
         """A directory is announced: make it, in the one it is in."""
@@ -124,7 +134,7 @@ class Arrivals:
         data_bytes = integer(body, "data_bytes", 0, MAX_FILE) if "data_bytes" in body else None
         if size is not None and data_bytes is not None and not 0 <= data_bytes <= size <= max(data_bytes, _MAX_SPARSE):
             raise PeerError(f"the sender announced {size} bytes, {data_bytes} of them data: that is no file")
-        arriving = Arriving(path, size, attributes, FileSum(self.sums, index), data_bytes=data_bytes)
+        arriving = Arriving(path, size, attributes, FileSum(self.sums, index, self.go_on), data_bytes=data_bytes)
         try:
             there = self._begin(arriving)
             opened = self._open_part(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
@@ -149,7 +159,7 @@ class Arrivals:
             raise PeerError("the pack before this one is not committed: commit it first")
         files = announced(body, self._bounds.name_bytes)
         self._check_count(len(files))
-        pack = PackArrival(self._target, files, self._place, self.sums)
+        pack = PackArrival(self._target, files, self._place, self.sums, self.go_on)
         self._places.reserve(len(self._files))
         try:
             length = pack.length
@@ -166,7 +176,10 @@ class Arrivals:
         return {**opened, "there": pack.there, "refused": pack.refused}
 
     def commit_pack(self, body: dict[str, Any]) -> tuple[list[FileReport], list[tuple[int, str]]]:
-        """Give the files of the pack their names: a report of each, and those that are refused, with the reason."""
+        """Give the files of the pack their names: a report of each, and those that are refused, with the reason.
+
+        After `give_up` the reports are of those that have theirs: ask `go_on`.
+        """
         pack, self._pack = self._pack, None
         if pack is None:
             raise PeerError("no pack was announced")

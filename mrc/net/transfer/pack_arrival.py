@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mrc.errors import CallerError
+from mrc.errors import CallerError, PeerError
 from mrc.net.transfer.directory import Directory
 from mrc.net.transfer.incoming import ExistingFile, put_whole
 from mrc.net.transfer.names import FilePath, shown
@@ -24,11 +24,17 @@ class PackArrival:
     """`files` as they were announced. `there` are the places in it of those that stand under their name with the same
     sum, `refused` of those that may not be had, with the reason; `wanted` are the others.
 
-    `place` says where a file is put on disk. Raises PeerError, SystemRefused.
+    `place` says where a file is put on disk. `check` is called before each file is looked up or put there, and raises
+    PeerError to end that. Raises PeerError, SystemRefused.
     """
 
     def __init__(
-        self, target: Directory, files: Sequence[PackedFile], place: Callable[[FilePath], FilePath], sums: Sums
+        self,
+        target: Directory,
+        files: Sequence[PackedFile],
+        place: Callable[[FilePath], FilePath],
+        sums: Sums,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.files = files
         self.there: list[int] = []
@@ -36,10 +42,12 @@ class PackArrival:
         self._target = target
         self._place = place
         self._sums = sums
+        self._check = check
         self._map: mmap.mmap | None = None
         self._region: MR | None = None
         with contextlib.closing(_Parents(target)) as parents:
             for number, file in enumerate(files):
+                check()
                 self._look_up(number, file, parents)
         passed_over = {*self.there, *(number for number, _ in self.refused)}
         self._wanted = [number for number in range(len(files)) if number not in passed_over]
@@ -80,6 +88,7 @@ class PackArrival:
     def commit(self) -> tuple[list[FileReport], list[tuple[int, str]]]:
         """Put what has arrived on disk: a report of each file, those that were there too, and those that are refused.
 
+        When `check` raises, it ends with those that are on disk by then.
         Raises SystemRefused when the disk is full.
         """
         if self._region is not None:
@@ -91,6 +100,10 @@ class PackArrival:
         if self._map is not None:
             with memoryview(self._map) as memory, contextlib.closing(_Parents(self._target)) as parents:
                 for number, (file, begin, end) in zip(self._wanted, places(self.wanted), strict=True):
+                    try:
+                        self._check()
+                    except PeerError:
+                        break
                     with memory[begin:end] as content:
                         try:
                             reports.append(self._put(file, content, parents))

@@ -117,6 +117,7 @@ class Receiver(SessionServer):
             for _, incoming in self._incoming.values():
                 if not incoming.finished and incoming.failure is None:
                     incoming.failure = "the receiver was stopped before the sender was done"
+                    incoming.arrivals.give_up(incoming.failure)
         self._exchange.close()
         with self._lock:
             left = list(self._incoming.values())
@@ -154,6 +155,8 @@ class Receiver(SessionServer):
                 session.data["incoming"] = self._new(session)
                 self._incoming[session.number] = (session, session.data["incoming"])
             incoming: _Incoming = session.data["incoming"]
+        if session.closed_because:
+            self._session_closed(session)  # before there was anything to let go of
         with incoming.lock:
             if incoming.abandoned:
                 raise PeerError(incoming.failure or "this session has ended")
@@ -215,6 +218,7 @@ class Receiver(SessionServer):
         files, refused = incoming.arrivals.commit_pack(body)
         for file in files:
             incoming.report.add_file(file)
+        incoming.arrivals.go_on()
         return {"refused": refused, "wrong": [file.name for file in files if not file.sums_agree]}
 
     def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
@@ -266,6 +270,7 @@ class Receiver(SessionServer):
                 incoming.failure = "the sender went away before it was done"
             else:
                 incoming.failure = "the sender went away before it was done: no way to it, or it was killed"
+            incoming.arrivals.give_up(incoming.failure)
         incoming.closed = True
         self._node.driver.wake()
 

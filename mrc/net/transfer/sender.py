@@ -269,7 +269,7 @@ class _Sending:
             body |= {"offset": stretches[0][0], "length": stretches[0][1]}
         opened = self._exchange.request("open", body, REQUEST_TIMEOUT_S)
         there = opened.get("there")
-        file_sum = FileSum(self._sums, index)
+        file_sum = FileSum(self._sums, index, self._exchange.check)
         if there == "whole":
             ours = self._own_sum(file, file_sum)
             if self._exchange.request("compare", {"index": index, "sum": ours}, SUM_TIMEOUT_S).get("match") is True:
@@ -376,7 +376,7 @@ class _Sending:
         if file_sum.missing(file.size) > CHUNK:
 
             def read_ahead() -> None:
-                with contextlib.suppress(CallerError):  # raised below, where it is read again
+                with contextlib.suppress(CallerError, PeerError):  # raised below, where it is read again
                     file.sum(file_sum)
 
             self._summing.submit(read_ahead)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -55,11 +55,15 @@ class Sums:
 
 
 class FileSum:
-    """The sum of one file, as its chunks become known. `file` is its number in the session."""
+    """The sum of one file, as its chunks become known. `file` is its number in the session.
 
-    def __init__(self, sums: Sums, file: int) -> None:
+    `check` is called before each chunk that is read, and ends that by raising: a large file takes a while.
+    """
+
+    def __init__(self, sums: Sums, file: int, check: Callable[[], None] = lambda: None) -> None:
         self._sums = sums
         self._file = file
+        self._check = check
         self._tags: dict[int, bytes] = {}
 
     def add(self, offset: int, content: bytes | bytearray | memoryview | mmap.mmap, size: int | None) -> None:
@@ -86,12 +90,14 @@ class FileSum:
         return (-(-size // CHUNK) - len(self._tags)) * CHUNK
 
     def read(self, descriptor: int, begin: int, end: int, size: int) -> None:
-        """Read the chunks between these bytes that are not known yet. Raises OSError, and EOFError at a file's end."""
+        """Read the chunks between these bytes that are not known yet. Raises OSError, EOFError at a file's end, and
+        what `check` raises."""
         buffer = bytearray(min(CHUNK, size))
         with memoryview(buffer) as view:
             for chunk in range(begin // CHUNK, -(-end // CHUNK)):
                 if chunk in self._tags:
                     continue
+                self._check()
                 at, length = chunk * CHUNK, min(CHUNK, size - chunk * CHUNK)
                 done = 0
                 while done < length:
