@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,32 +119,39 @@ class _Sample:
 
 
 class Waits:
-    """How long the ends had waited for a processor by then, as the kernel counts it (proc(5), schedstat): looked at
-    again and again while they run. Where the kernel keeps no account they have never waited."""
+    """How long the threads of the two ends had waited for a processor by then, as the kernel counts it (proc(5),
+    schedstat): looked at again and again while they run. Where the kernel keeps no account they have never waited."""
 
     def __init__(self, pids: Sequence[int]) -> None:
-        self._of = dict.fromkeys(pids, 0)
+        self._of: dict[int, dict[int, int]] = {pid: {} for pid in pids}
         self._at_ns: list[int] = []
-        self._waited_ns: list[int] = []
+        self._waited_ns: list[dict[int, dict[int, int]]] = []
 
     def look(self) -> None:
-        for pid in self._of:
-            with suppress(OSError, IndexError, ValueError):  # it has ended
-                self._of[pid] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
-        self.note(time.monotonic_ns(), sum(self._of.values()))
+        for pid, waited_ns in self._of.items():
+            with suppress(OSError):  # it has ended
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    with suppress(OSError, IndexError, ValueError):
+                        said = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+                        waited_ns[int(thread)] = int(said.split()[1])
+        self.note(time.monotonic_ns(), self._of)
 
-    def note(self, at_ns: int, waited_ns: int) -> None:
-        """Both together had waited so long."""
+    def note(self, at_ns: int, waited_ns: Mapping[int, Mapping[int, int]]) -> None:
+        """The threads of each process had waited so long, ns."""
         self._at_ns.append(at_ns)
-        self._waited_ns.append(waited_ns)
+        self._waited_ns.append({pid: dict(of_threads) for pid, of_threads in waited_ns.items()})
 
     def between(self, began_ns: int, ended_ns: int) -> int:
-        """ns, from the last look before the one until the first after the other."""
+        """ns, from the last look before the one until the first after the other. Of each process its thread counts that
+        waited longest: which one the endpoint has is not known, and two may wait at the same time."""
         if not self._at_ns:
             return 0
-        before = max(0, bisect_right(self._at_ns, began_ns) - 1)
-        after = min(len(self._at_ns) - 1, bisect_left(self._at_ns, ended_ns))
-        return max(0, self._waited_ns[after] - self._waited_ns[before])
+        before = self._waited_ns[max(0, bisect_right(self._at_ns, began_ns) - 1)]
+        after = self._waited_ns[min(len(self._at_ns) - 1, bisect_left(self._at_ns, ended_ns))]
+        return sum(
+            max((ns - before.get(pid, {}).get(thread, 0) for thread, ns in of_threads.items()), default=0)
+            for pid, of_threads in after.items()
+        )
 
 
 def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:

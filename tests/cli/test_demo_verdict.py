@@ -24,10 +24,11 @@ def path(spine: int, last_use_ns: int) -> dict[str, Any]:
 
 
 def faults(cut: _Cut, last_use_ns: int, *waited: tuple[int, int]) -> list[str]:
-    """`waited`: moments, and how long both ends had waited for a processor by then."""
+    """`waited`: moments, and how long both ends had waited for a processor by then. Of each one thread counts."""
     waits = Waits([])
-    for each in waited:
-        waits.note(*each)
+    for at_ns, both_ns in waited:
+        half_ns = both_ns // 2
+        waits.note(at_ns, {1: {11: half_ns, 12: half_ns // 2}, 2: {21: 7 * MS, 22: both_ns - half_ns}})
     sent = {
         "bytes": PLAN.size,
         "seconds": 1.0,
