@@ -253,7 +253,10 @@ def _judge(
     paths, failovers = [], []
     started = min((path.first_use_ns for path in report.paths if path.first_use_ns is not None), default=0)
     ended = max((path.last_use_ns for path in report.paths if path.last_use_ns is not None), default=0)
-    used_since = min(last_tenth.monotonic_ns, ended - LEAST_TAIL_NS) if last_tenth is not None else 0
+    used_since = 0
+    if last_tenth is not None:
+        least_ns = LEAST_TAIL_NS + waits.between(ended - LEAST_TAIL_NS, ended)
+        used_since = min(last_tenth.monotonic_ns, ended - least_ns)
     for number, path in enumerate(report.paths):
         dead = cut_at_ns is not None and f"p{path.plane}l0-p{path.plane}s{path.spine}" == plan.cut_link
         before = at_cut.packets[number] if at_cut is not None else path.packets

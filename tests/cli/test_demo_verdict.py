@@ -23,8 +23,9 @@ def path(spine: int, last_use_ns: int) -> dict[str, Any]:
     return {"ev": spine, "plane": 0, "spine": spine, "packets": 900, "lost": 0, "state": "GOOD", **times}
 
 
-def faults(cut: _Cut, last_use_ns: int, *waited: tuple[int, int]) -> list[str]:
-    """`waited`: moments, and how long both ends had waited for a processor by then. Of each one thread counts."""
+def faults(cut: _Cut, last_use_ns: int, *waited: tuple[int, int], other_ns: int = 999 * MS) -> list[str]:
+    """`waited`: moments, and how long both ends had waited for a processor by then. Of each one thread counts.
+    `other_ns`: when the path was last used that is not cut. Most packets leave in the last 100 ms."""
     waits = Waits([])
     for at_ns, both_ns in waited:
         half_ns = both_ns // 2
@@ -37,9 +38,9 @@ def faults(cut: _Cut, last_use_ns: int, *waited: tuple[int, int]) -> list[str]:
         "files": [],
         "counters": {},
         "duplicates_received": 0,
-        "paths": [path(0, 999 * MS), path(1, last_use_ns)],
+        "paths": [path(0, other_ns), path(1, last_use_ns)],
     }
-    samples = [_Sample(at * MS, at, [at, at]) for at in range(0, 900, 5)]
+    samples = [_Sample(at * MS, at, [100, 100]) for at in range(0, 900, 5)]
     return _judge(PLAN, sent, sent, cut, samples, waits).faults
 
 
@@ -63,6 +64,17 @@ def test_an_end_that_waits_for_a_processor_notices_nothing_meanwhile() -> None:
     # The last look was before the last packet; there was none before the cut.
     assert faults(cut, at_last, at_cut, soon_after, (499 * MS, 160 * MS)) == []
     assert faults(cut, at_last, (310 * MS, 60 * MS), (504 * MS, 120 * MS)) != []
+
+
+def test_a_path_that_is_used_late_enough_was_in_use_at_the_end() -> None:
+    """In the last 200 ms, of which the ends waited 100 ms for a processor: in the last 300."""
+    cut = _Cut(1000 * MS, 1000 * MS)
+    unused = ["plane 0 spine 0 was not in use at the end"]
+    waited = (799 * MS, 10 * MS), (1000 * MS, 110 * MS)
+    assert faults(cut, 1000 * MS, other_ns=800 * MS) == []
+    assert faults(cut, 1000 * MS, other_ns=799 * MS) == unused
+    assert faults(cut, 1000 * MS, *waited, other_ns=700 * MS) == []
+    assert faults(cut, 1000 * MS, *waited, other_ns=699 * MS) == unused
 
 
 def test_a_process_that_shares_its_processor_is_seen_to_wait() -> None:
