@@ -177,8 +177,8 @@ class Nscc(CongestionController):
             self._take_rtt(now, rtt_ns)
             if not self._sending and self._config.initial_cwnd is None:
                 # Probes measured it before the first packet: the window begins as with one that was configured. Where
-                # the line rate is a guess and a busy peer answers probes late, it begins no larger than without them.
-                most = self._config.unmeasured_cwnd_packets * self._mtu if self._delivery else self._max_cwnd
+                # the line rate is measured and a busy peer answers probes late, it begins no larger than without them.
+                most = self._config.unmeasured_cwnd_for(self._sizes) if self._delivery else self._max_cwnd
                 self._cwnd = min(self._max_cwnd, most)
 
     # ------------------------------------------------------------------ events

@@ -170,18 +170,27 @@ class NsccConfig(ControllerConfig):
         if self.max_cwnd is not None:
             most = self.max_cwnd
         elif base_rtt is None:
-            most = self.unmeasured_cwnd_packets * sizes.mtu
+            most = self.unmeasured_cwnd_for(sizes)
         else:
-            rate = self.line_rate_bps if line_rate_bps is None else line_rate_bps
-            most = 3 * rate * self._counted(base_rtt) // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
+            most = self._derived_cwnd(base_rtt, self.line_rate_bps if line_rate_bps is None else line_rate_bps)
         return max(most, self.max_cwnd_least_packets * sizes.mtu)
+
+    def unmeasured_cwnd_for(self, sizes: PacketSizes) -> int:
+        """The window in bytes as long as the base RTT is not known: no larger than that of the least one, for answers
+        that come through a queue that the first packets filled make it seem long."""
+        most = self.unmeasured_cwnd_packets * sizes.mtu
+        least = self.least_base_rtt
+        return most if least is None else min(most, self._derived_cwnd(least, self.line_rate_bps))
+
+    def _derived_cwnd(self, base_rtt: int, rate: int) -> int:
+        return 3 * rate * self._counted(base_rtt) // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
 
     def initial_cwnd_for(self, sizes: PacketSizes) -> int:
         """The window in bytes to start with."""
         most = self.max_cwnd_for(sizes, self.base_rtt)
         if self.initial_cwnd is not None:
             return min(max(self.initial_cwnd, sizes.mtu), most)
-        return most if self.base_rtt is not None else min(self.unmeasured_cwnd_packets * sizes.mtu, most)
+        return most if self.base_rtt is not None else min(self.unmeasured_cwnd_for(sizes), most)
 
     def parameters_for(self, sizes: PacketSizes, base_rtt: int, line_rate_bps: int | None = None) -> NsccParameters:
         """What is configured, completed by what follows from line rate (None: as configured) and base RTT."""

@@ -131,13 +131,15 @@ def test_never_more_than_the_configured_rate() -> None:
 
 
 def test_a_rate_that_is_given_is_where_a_busy_end_begins_and_not_where_it_stays() -> None:
-    """200 Mbit/s and a peer that answers after 60 ms: 1.5 BDP would be 2,250,000 bytes.
+    """200 Mbit/s and a peer that answers after 60 ms: 1.5 BDP would be 2,250,000 bytes. It begins with that of 3 ms.
 
     What arrives is 150,000 bytes in 120 ms, 10 Mbit/s: 1.5 BDP are 112,500 bytes, and what a SACK covers.
     """
     controller = Nscc(SIZES, USER_SPACE_NSCC.with_line_rate(200_000_000))
+    assert controller.cwnd == 112_500 + 16 * 1024 < 128 * MTU
     controller.on_rtt(0, 60 * MILLISECOND)
-    assert controller.cwnd == 128 * MTU < controller.max_cwnd
+    assert controller.cwnd == 112_500 + 16 * 1024
+    assert controller.max_cwnd == 2_250_000 + 16 * 1024
     for at in range(6):
         controller.sent(2 * 150_000)
         controller.removed(150_000)
