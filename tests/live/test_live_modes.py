@@ -213,7 +213,8 @@ def test_a_narrow_link_has_room_for_the_routing_header(tmp_path: Path) -> None:
 
 
 def captured(transfers: Transfers, tshark: str, node: str, interface: str) -> tuple[Path, Counter[tuple[int, int]]]:
-    """What an interface saw of a small transfer, and how many packets the sender put on each spine's paths."""
+    """What an interface saw of a small transfer, and how many packets at least went over each spine: those that the
+    sender put on its paths, but for what a busy machine dropped, which was sent again."""
     file = transfers.scratch / "capture.pcap"
     running = transfers.start(
         node, [tshark, "-q", "-i", interface, "-w", file, "-f", f"ip6 or ether proto {MARKER_ETHERTYPE}"]
@@ -225,7 +226,8 @@ def captured(transfers: Transfers, tshark: str, node: str, interface: str) -> tu
         receiver.end().succeeded()
         marker.wait(file)
     running.stop(signal.SIGINT)
-    return file, by_spine(sent, "packets")
+    resent = sent["retransmitted_packets"]
+    return file, Counter({spine: max(count - resent, 1) for spine, count in by_spine(sent, "packets").items()})
 
 
 def tshark_rows(tshark: str, file: Path, only: str, *fields: str) -> list[list[str]]:
@@ -255,7 +257,7 @@ def test_the_routing_header_on_the_wire(
         "udp.dstport",
     )
     rows = tshark_rows(tshark, file, "udp && ipv6.dst == fd4d:5243::2", *fields)
-    assert len(rows) >= packets[0, 1] > 0
+    assert len(rows) >= packets[0, 1]
     # By hand from wire.md section 11: leaf 0's uSID is gone, spine 1 and leaf 1 are left, h1's is in the header.
     expected = ["5f00:0:2001:1001::,fd4d:5243::2", "43,17", "41", "2", "4", "1", "0", "0x00", "0000", "5f00:0:4001::"]
     assert {tuple(row) for row in rows} == {(*expected, "4791")}
@@ -286,7 +288,7 @@ def test_the_first_field_of_the_ev_on_the_wire(
     rows = tshark_rows(
         tshark, file, "udp.dstport == 4791 && ipv6.src == fd4d:5243:1::1", "ipv6.flow", "udp.srcport", "ipv6.dst"
     )
-    assert len(rows) >= packets[1, 3] > 0
+    assert len(rows) >= packets[1, 3]
     # The high half of the EV, 0x0300, in the flow label, the low half, plane 1, in the source port.
     assert {(int(flow, 0), int(port), to) for flow, port, to in rows} == {(0x0300, 1, "fd4d:5243:1::2")}
 

@@ -96,7 +96,9 @@ def test_destinations_shrink_by_one_usid_a_hop(transfers: Transfers, need_progra
         # look alike.
         full = [destinations for destinations, *_, length in seen if int(length) > DATA_BYTES]
         data = sum(destinations.startswith(f"{towards},") for destinations in full)
-        assert data == (sum(packets.values()) if node == "h1" else packets[1])
+        put = sum(packets.values()) if node == "h1" else packets[1]
+        # What a busy machine drops before this hop is sent again.
+        assert put - sent["retransmitted_packets"] <= data <= put
         if node.startswith("p0s"):
             assert set(outer) <= {towards, BACK[node, interface]}
 
@@ -130,5 +132,7 @@ def test_the_projects_own_dissection_finds_every_icrc_right(
     # Writes one way: those that the sender has put on this path, and that is some. SACKs and ACKs the other; EV probes
     # that measure base RTT.
     (on_it,) = (path["packets"] for path in sent["paths"] if path["ev"] == 1)
-    assert sum(count for opcode, count in opcodes.items() if 0xC6 <= opcode <= 0xCA) == on_it > 0
+    writes = sum(count for opcode, count in opcodes.items() if 0xC6 <= opcode <= 0xCA)
+    # What a busy machine drops before this hop is sent again.
+    assert max(on_it - sent["retransmitted_packets"], 1) <= writes <= on_it
     assert set(opcodes) <= {0xC6, 0xC7, 0xC8, 0xCA, 0xD1, 0xD8, 0xD9, 0xDC, 0xDE}
