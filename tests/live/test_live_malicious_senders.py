@@ -341,7 +341,12 @@ def test_a_failed_session_keeps_saying_why(transfers: Transfers, lab: Lab) -> No
         # Where this process is kept waiting, the session may have failed by now.
         with contextlib.suppress(PeerError):
             request("open", {"index": 0, "path": ["file"], "size": 10, **FIRST_TEN})
-        failed = str(eventually(lambda: "--idle-timeout" in (said := refused(request, "sum", {"index": 0})) and said))
+
+        def later() -> str:
+            time.sleep(0.8)  # a request is progress: the next comes after the time that is too long without any
+            return refused(request, "sum", {"index": 0})
+
+        failed = str(eventually(lambda: "--idle-timeout" in (said := later()) and said))
         return failed, refused(request, "sum", {"index": 0})
 
     for said in as_sender(lab, receiver, act):

@@ -172,7 +172,8 @@ class NsccConfig(ControllerConfig):
         elif base_rtt is None:
             most = self.unmeasured_cwnd_for(sizes)
         else:
-            most = self._derived_cwnd(base_rtt, self.line_rate_bps if line_rate_bps is None else line_rate_bps)
+            rate = self.line_rate_bps if line_rate_bps is None else line_rate_bps
+            most = 3 * rate * self._counted(base_rtt) // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
         return max(most, self.max_cwnd_least_packets * sizes.mtu)
 
     def unmeasured_cwnd_for(self, sizes: PacketSizes) -> int:
@@ -180,10 +181,7 @@ class NsccConfig(ControllerConfig):
         that come through a queue that the first packets filled make it seem long."""
         most = self.unmeasured_cwnd_packets * sizes.mtu
         least = self.least_base_rtt
-        return most if least is None else min(most, self._derived_cwnd(least, self.line_rate_bps))
-
-    def _derived_cwnd(self, base_rtt: int, rate: int) -> int:
-        return 3 * rate * self._counted(base_rtt) // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
+        return most if least is None else min(most, self.max_cwnd_for(sizes, least))
 
     def initial_cwnd_for(self, sizes: PacketSizes) -> int:
         """The window in bytes to start with."""
