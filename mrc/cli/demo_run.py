@@ -27,14 +27,15 @@ from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 
 LAB_NAME = "demo"
-# From when the cable was down: the kernel may take as long again to set it down. While an end waits for a processor it
-# notices nothing: that time does not count.
+# From when the cable was down: the kernel may take as long again to set it down. Time in which an end waits for a
+# processor does not count: it cannot notice the cut then.
 DEAD_PATH_LIMIT_S = 0.1
 LEAST_TAIL_PACKETS = 1536  # four windows
 # A path that lost something is back once a probe of it was answered. Where probes are lost, too, the next come 10, 20,
 # 40, 80 ms later.
 LEAST_TAIL_NS = 200_000_000
 _POLL_S = 0.004
+_LOOK_NS = 20_000_000
 _STALL_TIMEOUT_S = 30.0
 _CHUNK = 1 << 20
 
@@ -119,8 +120,10 @@ class _Sample:
 
 
 class Waits:
-    """How long the threads of the two ends had waited for a processor by then, as the kernel counts it (proc(5),
-    schedstat): looked at again and again while they run. Where the kernel keeps no account they have never waited."""
+    """How long the sender and the receiver waited for a processor, from the kernel's schedstat (proc(5)).
+
+    `look` samples both while they run, every 20 ms at most. Without schedstat every wait is 0.
+    """
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._of: dict[int, dict[int, int]] = {pid: {} for pid in pids}
@@ -128,23 +131,31 @@ class Waits:
         self._waited_ns: list[dict[int, dict[int, int]]] = []
 
     def look(self) -> None:
+        """Take a sample, unless the last one is recent: it costs half a millisecond of processor time."""
+        now = time.monotonic_ns()
+        if self._at_ns and now - self._at_ns[-1] < _LOOK_NS:
+            return
         for pid, waited_ns in self._of.items():
             with suppress(OSError):  # it has ended
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with suppress(OSError, IndexError, ValueError):
                         said = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
                         waited_ns[int(thread)] = int(said.split()[1])
-        self.note(time.monotonic_ns(), self._of)
+        self.note(now, self._of)
 
     def note(self, at_ns: int, waited_ns: Mapping[int, Mapping[int, int]]) -> None:
-        """The threads of each process had waited so long, ns."""
+        """Add a sample: the total wait of each thread of each process, in nanoseconds."""
         self._at_ns.append(at_ns)
         self._waited_ns.append({pid: dict(of_threads) for pid, of_threads in waited_ns.items()})
 
     def between(self, began_ns: int, ended_ns: int) -> int:
-        """ns, from the last look before the one until the first after the other. Of each process its thread counts that
-        waited longest: which one the endpoint has is not known, and two may wait at the same time."""
-        if not self._at_ns:
+        """The waits of both processes, in nanoseconds. 0 where the end lies before the beginning.
+
+        They are those from the last sample before `began_ns` to the first one after `ended_ns`.
+        Each process counts with its thread that waited longest: threads may wait at the same time, and the samples do
+        not show which one runs the endpoint.
+        """
+        if not self._at_ns or ended_ns <= began_ns:
             return 0
         before = self._waited_ns[max(0, bisect_right(self._at_ns, began_ns) - 1)]
         after = self._waited_ns[min(len(self._at_ns) - 1, bisect_left(self._at_ns, ended_ns))]

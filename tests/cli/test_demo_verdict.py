@@ -66,6 +66,14 @@ def test_an_end_that_waits_for_a_processor_notices_nothing_meanwhile() -> None:
     assert faults(cut, at_last, (310 * MS, 60 * MS), (504 * MS, 120 * MS)) != []
 
 
+def test_nobody_waits_between_a_moment_and_an_earlier_one() -> None:
+    """The last packet leaves while the kernel still takes the cable down."""
+    waits = Waits([])
+    for at_ns, waited_ns in ((320, 60), (480, 200), (510, 230)):
+        waits.note(at_ns, {1: {11: waited_ns}})
+    assert [waits.between(500, 310), waits.between(310, 310), waits.between(330, 500)] == [0, 0, 170]
+
+
 def test_a_path_that_is_used_late_enough_was_in_use_at_the_end() -> None:
     """In the last 200 ms, of which the ends waited 100 ms for a processor: in the last 300."""
     cut = _Cut(1000 * MS, 1000 * MS)
