@@ -140,6 +140,20 @@ def in_time(running: list[Running], act: Callable[[int], T], *amounts: int) -> T
     raise ValueError("no amount was given")
 
 
+def when_acked(stats: Path, share: float, running: Running, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
+    """Wait until the sender's statistics say that so much has been acknowledged; the line that does."""
+
+    def line() -> dict[str, Any] | None:
+        lines = stats_lines(stats)
+        if lines and lines[-1]["bytes_acked"] >= share * lines[-1]["bytes_total"] > 0:
+            return lines[-1]
+        assert running.process.poll() is None, running.process.communicate()
+        return None
+
+    found: dict[str, Any] = eventually(line, timeout_s)
+    return found
+
+
 class Transfers:
     """Starts senders on h0 and receivers on h1, or on any other node."""
 
@@ -207,16 +221,8 @@ class Transfers:
         return [name for name in os.listdir(self.directory) if not name.endswith(".mrc-part")]
 
     def when_acked(self, stats: Path, share: float, running: Running, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
-        """Wait until the sender's statistics say that so much has been acknowledged; the line that does."""
-
-        def line() -> dict[str, Any] | None:
-            lines = stats_lines(stats)
-            if lines and lines[-1]["bytes_acked"] >= share * lines[-1]["bytes_total"] > 0:
-                return lines[-1]
-            assert running.process.poll() is None, running.process.communicate()
-            return None
-
-        return eventually(line, timeout_s)
+        """`when_acked`."""
+        return when_acked(stats, share, running, timeout_s)
 
     def close(self) -> None:
         for running in self._running:

@@ -24,8 +24,8 @@ from forged_icmp import (
     guesses,
     redirect6,
 )
-from live_run import MIB, Running, Transfers, missing, sha256, stats_lines
-from patience import PATIENCE_S, eventually
+from live_run import MIB, Running, Transfers, missing, sha256, when_acked
+from patience import PATIENCE_S
 from test_live_udp import IPV4, IPV6, Hosts, bound, ip, transferred
 
 from mrc.fabric import Clos
@@ -175,12 +175,7 @@ def goes_on_in_udp_mode(hosts: Hosts, version: int, addresses: dict[str, tuple[s
     receiver = hosts.recv("--once", "--json", *bound(addresses["b"]))
     sender = hosts.send(receiver, file, "--json", "--stats", stats, *bound(addresses["a"]))
 
-    def under_way() -> bool:
-        lines = stats_lines(stats)
-        assert sender.process.poll() is None, sender.process.communicate()
-        return bool(lines) and lines[-1]["bytes_acked"] > 0
-
-    eventually(under_way)
+    when_acked(stats, 0.001, sender)
     # Before the first error: a sender that believes it has nothing more to be overheard.
     on_paths = [at("a", partial(overheard, f"e{plane}", version, UDP)) for plane in range(2)]
     with closing(at("b", Forger)) as forger:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from live_hosts import IPV4, IPV6, MIXED, Hosts, bound, ip
-from live_run import MIB, MRC, Running, eventually, missing, sha256, stats_lines, sums
+from live_run import MIB, MRC, Running, missing, sha256, sums, when_acked
 from patience import CaptureMarker, undisturbed
 
 from mrc.lab import nftables
@@ -152,12 +152,7 @@ def transferred_while_a_plane_goes(hosts: Hosts, mib: int) -> dict[str, Any]:
     receiver = hosts.recv("--once", "--json", *bound(IPV4["b"]))
     sender = hosts.send(receiver, file, "--json", "--stats", stats, *bound(IPV4["a"]))
 
-    def share_acked() -> bool:
-        lines = stats_lines(stats)
-        assert sender.process.poll() is None, sender.process.communicate()
-        return bool(lines) and lines[-1]["bytes_acked"] >= 0.2 * lines[-1]["bytes_total"]
-
-    eventually(share_acked)
+    when_acked(stats, 0.2, sender)
     ip("-n", hosts.names["a"], "link", "set", "e0", "down")
     assert sender.process.poll() is None, "the transfer was over before its interface was down"
     return transferred(hosts, file, receiver, sender)
