@@ -12,8 +12,7 @@ _MOST_TIMEOUTS = MOST_TIMEOUTS
 # Of a windowed minimum: its parts, room for the least value of each that counts, and one more.
 _PARTS, _ROOM, _SLOTS = 8, 16, 15
 DEFAULT_WEIGHT = 1 / 8  # of a sample of the queueing delay
-# A longer pause between acknowledgements, with nothing on its way, is the application's and belongs to no interval of a
-# delivery rate.
+# A longer gap between acknowledgements is the application's pause if nothing was in flight. It belongs to no interval.
 _LONGEST_INTERVALS = 10
 _BITS = _BYTES = 8
 _NEVER = _UNKNOWN = -1
@@ -166,7 +165,7 @@ class DeliveryRate:
     Where an end was kept from its work for a while, all that arrived meanwhile is acknowledged at once, in the interval
     after the one in which it arrived. So an interval counts for no more than it and the one before deliver together.
     The first interval after a pause of the application is left out: there is no interval before it to compare with. A
-    pause is long, and at some moment of it nothing was on its way: where all is late, answers come as far apart.
+    long gap is a pause only if nothing was in flight: a busy machine acknowledges as rarely.
 
     Times are integers in the unit of the caller's `now`, `ticks_per_second` of them a second. `bps` is bits of nominal
     packet size a second, 0 until the first interval is over. Of that one alone it is a first guess, which the next one
@@ -187,7 +186,7 @@ class DeliveryRate:
         self.bps = 0
 
     def on_empty(self) -> None:
-        """Nothing is on its way."""
+        """Note that nothing is in flight."""
         self._ran_empty = True
 
     def on_ack(self, now: int, acked_bytes: int) -> bool:

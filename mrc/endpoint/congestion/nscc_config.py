@@ -83,7 +83,11 @@ class NsccConfig(ControllerConfig):
         high=_MOST,
     )
     unmeasured_cwnd_packets: int = setting(
-        128, "also the derived max_cwnd as long as the base RTT is not known", unit="full packets", low=1, high=1 << 20
+        128,
+        "also the derived max_cwnd as long as the base RTT is not known, at most what follows from least_base_rtt",
+        unit="full packets",
+        low=1,
+        high=1 << 20,
     )
 
     # The specification's parameters. a = BDP / 150,000 bytes.
@@ -162,7 +166,7 @@ class NsccConfig(ControllerConfig):
     alpha_uses_mtu: bool = setting(False, "alpha follows from the nominal size of a full packet, not from its payload")
 
     def with_line_rate(self, line_rate_bps: int) -> NsccConfig:
-        """This configuration with a line rate that is known: the most that is taken for it. Raises CallerError."""
+        """This configuration with a known line rate. A measured rate never exceeds it. Raises CallerError."""
         return replace(self, line_rate_bps=line_rate_bps)
 
     def max_cwnd_for(self, sizes: PacketSizes, base_rtt: int | None, line_rate_bps: int | None = None) -> int:
@@ -177,8 +181,10 @@ class NsccConfig(ControllerConfig):
         return max(most, self.max_cwnd_least_packets * sizes.mtu)
 
     def unmeasured_cwnd_for(self, sizes: PacketSizes) -> int:
-        """The window in bytes as long as the base RTT is not known: no larger than that of the least one, for answers
-        that come through a queue that the first packets filled make it seem long."""
+        """The window in bytes before the base RTT is known, at most that of `least_base_rtt`.
+
+        A larger first burst fills the queue, and the first RTT samples would include that queue.
+        """
         most = self.unmeasured_cwnd_packets * sizes.mtu
         least = self.least_base_rtt
         return most if least is None else min(most, self.max_cwnd_for(sizes, least))

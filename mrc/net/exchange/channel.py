@@ -92,8 +92,10 @@ class Channel:
             return True  # it is closed
 
     def has_ended(self) -> bool:
-        """Whether the other end closed the connection and nothing that it sent waits to be read. For whoever expects no
-        message now: another thread must not receive."""
+        """Whether the other end closed the connection and everything it sent has been read.
+
+        Call it only while no thread receives.
+        """
         try:
             # Nothing is taken out of the connection, so that OpenSSL does not notice.
             return self.is_readable() and not self._tls.pending() and not socket.socket.recv(self._tls, 1, _LOOK)
