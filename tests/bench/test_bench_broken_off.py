@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A measurement whose server refuses or ends: it ends too, at the next turn of the loop, with what was measured."""
+"""What breaks off a measurement: a server that refuses or ends, and a client that ends before its turn."""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,8 +15,15 @@ from patience import eventually
 from mrc.bench.backwards import Asking
 from mrc.bench.client import BenchClient, BenchOptions
 from mrc.bench.latency import Pinger, ping
+from mrc.bench.server import BENCH_FEATURE, BenchServer
 from mrc.bench.writes import Writing
 from mrc.errors import PeerError
+from mrc.fabric import Clos
+from mrc.net.exchange.session import SessionInfo
+from mrc.net.session.qps import TUNING
+from mrc.sim import SimFabric
+from mrc.sim.device import SimDevice
+from mrc.verbs import Context
 
 
 def test_writes_end_when_the_server_fails_to_write_back() -> None:
@@ -65,3 +74,20 @@ def test_pings_that_were_answered_before_the_server_ended_are_kept(turns: int) -
     assert len(pinged.half_round_trips_us) == turns - 1
     assert pinged.interrupted
     assert str(pinged.failure) == "the receiver has ended"
+
+
+def test_a_client_that_ended_while_it_waited_for_its_turn_keeps_nobody_else_waiting() -> None:
+    """Its session was closed before there was a client to end."""
+    ended = SessionInfo(1, "h0", frozenset({BENCH_FEATURE}), closed_because="silence")
+    context = Context(SimDevice(SimFabric(Clos(spines=2)), "h0"), tuning=TUNING)
+    server = object.__new__(BenchServer)
+    server._node = cast(Any, SimpleNamespace(driver=SimpleNamespace(call=lambda function: function())))
+    server._context, server._client, server._gives_back_at = context, None, None
+    server._lock, server._free = threading.Lock(), threading.Event()
+    server._served, server._on_session = deque(), lambda session: None
+    server._free.set()
+    with pytest.raises(PeerError, match="the client went away"):
+        server._handle(ended, "connect", {})
+    assert server._free.is_set()
+    assert server._client is None
+    context.close()
