@@ -75,6 +75,7 @@ class Counters(Subclassed):
     naks_received: int
     ack_for_unsent_psn: int
     ack_too_old: int
+    ack_before_first_psn: int
     unknown_probe_answer: int
     unknown_ev: int
     losses_by_hole: int

@@ -56,8 +56,12 @@ def test_a_guessed_old_sack_says_nothing_about_paths(number: int, mark: int) -> 
 def test_a_late_sack_of_the_peers_still_counts_for_its_path() -> None:
     """The limit is far behind what any path delays."""
     hand = sending()
+    for number in range(SENT, SENT + 1000):
+        hand.post(256)
+        hand.transmitted()
+        hand.receive(hand.sack(number))
     ev = hand.profile[3].ev
-    hand.receive(hand.sack(-1000, ev=ev, m=1))
+    hand.receive(hand.sack(SENT - 1, ev=ev, m=1))
     assert hand.qp.paths is not None
     assert hand.qp.paths.state[hand.qp.paths.index(ev)] == EvState.SKIP
 

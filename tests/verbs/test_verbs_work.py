@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from verbs_pair import Pair
+from verbs_pair import SECOND_NS, Pair
 
 from mrc import CORE
 from mrc.core import COMPILED
@@ -27,7 +28,10 @@ from mrc.verbs import (
     WCOpcode,
     WCStatus,
     WROpcode,
+    connect,
+    describe,
 )
+from mrc.wire.psn import PSN_MASK
 
 SIZES = [
     0,
@@ -378,6 +382,21 @@ def test_a_network_that_dies_after_an_answer_is_not_said_to_be_blocked() -> None
     said = pair.left.qp.explain(WCStatus.RETRY_EXCEEDED)
     assert "no packet of the peer ever arrived" not in said
     assert "the peer may have ended" in said
+
+
+@pytest.mark.parametrize("beside", [-1, -100, 100])
+def test_a_peer_that_expects_another_first_psn_is_told_from_a_silent_one(beside: int) -> None:
+    """What it acknowledges was never sent: the work ends as if nothing came, and the reason names rq_psn."""
+    pair = Pair(tuning=QpConfig())
+    ours, theirs = describe(pair.left.qp), describe(pair.right.qp)
+    connect(pair.right.qp, theirs, replace(ours, psn=ours.psn + beside & PSN_MASK))
+    connect(pair.left.qp, ours, theirs)
+    began = pair.fabric.now
+    pair.left.qp.post_send(SendWR(0))
+    assert pair.left.poll_all(1)[0].status == WCStatus.RETRY_EXCEEDED
+    assert pair.fabric.now - began < 4.5 * SECOND_NS
+    said = pair.left.qp.explain(WCStatus.RETRY_EXCEEDED)
+    assert said.endswith(f"rq_psn is perhaps not this QP's first PSN (sq_psn), {ours.psn}")
 
 
 def test_reset_forgets_work_and_completions() -> None:

@@ -84,6 +84,9 @@ class Sack:
         if self.cack < sent.una - _OLDEST_PSNS:
             counters.ack_too_old += 1
             return False
+        if self.cack < sent.first_psn - 1:
+            counters.ack_before_first_psn += 1
+            return False
         self.mark = seth >> _M_SHIFT & 3
         self.probe_id = offset if probe else _NONE
         self.rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0

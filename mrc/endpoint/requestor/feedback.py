@@ -119,6 +119,9 @@ class Feedback:
         if cack >= self._sent.next_psn:
             self._counters.ack_for_unsent_psn += 1
             return
+        if cack < self._sent.first_psn - 1:
+            self._counters.ack_before_first_psn += 1
+            return
         self._loss.on_heard(now)
         if cack >= self._sent.una:
             acked = self._acknowledgements.acknowledge(cack, now)

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
-from mrc.wire.compiled import i64s, may_raise, pointer, public, python, u8s
+from mrc.wire.compiled import i64s, may_raise, pointer, public, python, readonly, u8s
 
 
 class PsnState(IntEnum):
@@ -38,10 +38,10 @@ def _ring_size(at_least: int) -> python[int]:
 class SentPackets:
     """PSN and transmission rings of one QP. `window` is the most PSNs ever in use at once.
 
-    `una` is the oldest PSN not covered by cack_psn (cack_psn + 1), `una_since` the first transmission made since it has
-    been that, `next_psn` the next new one, `right_edge` the first
-    beyond what the peer ever granted; `head` the oldest transmission not settled by loss detection,
-    `next_transmission` the next to be made.
+    `first_psn` is the first that is ever sent, `una` the oldest not covered by cack_psn (cack_psn + 1), `una_since` the
+    first transmission made since it has been that, `next_psn` the next new one, `right_edge` the first beyond what the
+    peer ever granted; `head` the oldest transmission not settled by loss detection, `next_transmission` the next to be
+    made.
     """
 
     mask: int
@@ -64,6 +64,7 @@ class SentPackets:
     log_outstanding: pointer
 
     def __init__(self, window: int, first_psn: int) -> None:
+        self.first_psn: readonly[int] = first_psn
         self.una: public[int] = first_psn
         self.next_psn: public[int] = first_psn
         self.right_edge: public[int] = first_psn

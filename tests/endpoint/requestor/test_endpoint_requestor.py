@@ -23,6 +23,7 @@ from hand_peer import (
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
@@ -184,6 +185,30 @@ def test_an_acknowledgement_of_what_was_never_sent_is_dropped_and_counted(kind: 
     assert hand.qp.state == QpState.RTS
     hand.receive(hand.ack(3))
     assert hand.completed() == [(0, WorkStatus.SUCCESS)]
+
+
+@pytest.mark.parametrize("kind", ["ack", "sack"])
+def test_an_acknowledgement_of_what_came_before_the_first_psn_is_no_answer(kind: str) -> None:
+    """MRC-SEND-09: a peer that counts from elsewhere keeps nothing alive. Of one before the first PSN nothing is taken,
+    be it about paths or that the peer is there. That nothing has arrived yet is what it may say."""
+    hand = HandPeer(CONFIG)
+    hand.post(256)
+    sent = data(hand.transmitted())
+    said = {"ack": hand.ack, "sack": lambda number: hand.sack(number, ev=sent[0].ev, m=1)}[kind]
+    assert hand.qp.paths is not None
+    for round_trip in range(1, 100):
+        hand.receive(said(-2), said(-50))
+        assert hand.counters["ack_before_first_psn"] == 2 * round_trip
+        hand.run(hand.now + 50 * MILLISECOND)
+        if hand.qp.state == QpState.ERROR:
+            break
+    assert [status for _, status in hand.completed()] == [WorkStatus.RETRY_EXCEEDED]
+    assert hand.qp.paths.state[hand.qp.paths.index(sent[0].ev)] != EvState.SKIP
+    other = HandPeer(CONFIG)
+    other.post(256)
+    other.transmitted()
+    other.receive(other.ack(-1), other.sack(-1))
+    assert "ack_before_first_psn" not in other.counters
 
 
 def test_a_late_sack_does_not_keep_a_lost_packet_from_being_sent_again() -> None:
