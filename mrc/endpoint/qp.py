@@ -32,6 +32,7 @@ from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.endpoint.work_rings import WorkRings
 from mrc.errors import CallerError
+from mrc.wire.rows import PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ERROR = QpState.ERROR
@@ -289,6 +290,11 @@ class QueuePair:
     def _failed(self, status: WorkStatus, why: str, psn: int) -> None:
         if status == WorkStatus.RETRY_EXCEEDED and self.paths is not None:
             cause = self._node.ports.refuse_all(self.paths.ports, self.config.path_mtu)
+            if not cause and self.hears_of_other_psns:
+                cause = (
+                    "the peer acknowledges PSNs that this QP never sent: perhaps its rq_psn is not the first PSN of this"
+                    f" QP (sq_psn), {self.first_psn & PSN_BITS_MASK}"
+                )
             why = f"{cause} ({why})" if cause else why
         self._fail(status, why, psn)
 
@@ -323,6 +329,11 @@ class QueuePair:
         if self._responder is None:
             raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: bring it to RTR first")
         return self._responder
+
+    @property
+    def hears_of_other_psns(self) -> bool:
+        """Whether all that was acknowledged are PSNs that it never sent."""
+        return self._requestor is not None and self._requestor.hears_of_other_psns
 
     @property
     def knows_peer(self) -> bool:

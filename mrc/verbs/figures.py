@@ -9,7 +9,6 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
 from mrc.verbs.attributes import AHAttr
 from mrc.verbs.device import Device
-from mrc.wire.psn import PSN_MASK
 
 # Counters that rise with what a peer sends.
 _FROM_THE_PEER = (
@@ -101,11 +100,6 @@ class QPFigures:
 
 def why_silent(qp: QueuePair, device: Device, peer: AHAttr | None) -> str:
     """What may be wrong with a peer that has not answered for too long, in words for people."""
-    if _counts_from_elsewhere(qp):
-        return (
-            "the peer acknowledges PSNs that this QP never sent: the peer's rq_psn is perhaps not this QP's first PSN"
-            f" (sq_psn), {qp.first_psn & PSN_MASK}"
-        )
     node = device.endpoint.counters
     # Something arrived that the peer may have sent, be it broken or too late.
     heard = QPFigures(qp).heard or any(getattr(node, name) for name in _UNREADABLE)
@@ -115,10 +109,3 @@ def why_silent(qp: QueuePair, device: Device, peer: AHAttr | None) -> str:
         "the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
         " (far slower links than congestion control thinks do that: --line-rate)"
     )
-
-
-def _counts_from_elsewhere(qp: QueuePair) -> bool:
-    """Whether all that was acknowledged are PSNs that were never sent."""
-    counts = qp.counters
-    strange = counts.ack_before_first_psn or counts.ack_for_unsent_psn or counts.ack_too_old
-    return bool(strange) and qp.knows_peer and qp.requestor.sent.una == qp.first_psn

@@ -123,7 +123,7 @@ class QP:
     def explain(self, status: WCStatus) -> str:
         """Why work completed with this status, in words for people."""
         why = self.error or status.name.lower().replace("_", " ")
-        if status == WCStatus.RETRY_EXCEEDED:
+        if status == WCStatus.RETRY_EXCEEDED and not self.endpoint_qp.hears_of_other_psns:
             return f"{why}; {why_silent(self.endpoint_qp, self._device, self._attributes.get('ah_attr'))}"
         return why
 

@@ -11,6 +11,7 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, Capability
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.congestion.estimates import RttEstimator
+from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
@@ -46,6 +47,7 @@ class Requestor:
     ) -> None:
         config = qp.config
         self._controller = controller
+        self._counters: Counters = qp.counters
         self._completions = completions
         self._tail_least_ns: int = config.loss.tail_probe_min_ns
         self.packet_bytes: int = full_packet_bytes(config)
@@ -86,6 +88,12 @@ class Requestor:
     def waited_ns(self) -> int:
         """What the timeouts of the oldest PSN that waits have taken in all; 0 where none has run out."""
         return self._retries.waited
+
+    @property
+    def hears_of_other_psns(self) -> bool:
+        """Whether all that was acknowledged are PSNs that were never sent: the peer counts from another first one."""
+        strange = self._counters.ack_for_unsent_psn + self._counters.ack_before_first_psn + self._counters.ack_too_old
+        return strange > 0 and self.sent.una == self.sent.first_psn
 
     @property
     def waits(self) -> bool:
