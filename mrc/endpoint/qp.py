@@ -292,8 +292,8 @@ class QueuePair:
             cause = self._node.ports.refuse_all(self.paths.ports, self.config.path_mtu)
             if not cause and self.hears_of_other_psns:
                 cause = (
-                    "the peer acknowledges PSNs that this QP never sent: perhaps its rq_psn is not the first PSN of this"
-                    f" QP (sq_psn), {self.first_psn & PSN_BITS_MASK}"
+                    "the peer acknowledges PSNs that this QP never sent: perhaps its rq_psn is not this QP's first PSN"
+                    f" (sq_psn), {self.first_psn & PSN_BITS_MASK}"
                 )
             why = f"{cause} ({why})" if cause else why
         self._fail(status, why, psn)

@@ -397,7 +397,7 @@ def test_a_peer_that_expects_another_first_psn_is_told_from_a_silent_one(beside:
     assert pair.fabric.now - began < 4.5 * SECOND_NS
     said = pair.left.qp.explain(WCStatus.RETRY_EXCEEDED)
     assert said == pair.left.qp.error
-    assert f"perhaps its rq_psn is not the first PSN of this QP (sq_psn), {ours.psn} (retry counter exceeded" in said
+    assert f"perhaps its rq_psn is not this QP's first PSN (sq_psn), {ours.psn} (retry counter exceeded" in said
 
 
 def test_reset_forgets_work_and_completions() -> None:
