@@ -54,7 +54,18 @@ class Peers:
             return self._known[gid]
         if self._fabric.name == HOST_FABRIC and len(self._fabric.ports) == 1:
             return replace(self._own, ports=(PortDescription(self._fabric.ports[0].plane, address_of(gid), 0),))
-        raise VerbsError(ENOENT, f"no host of {self._fabric.name} has the GID {address_of(gid)}")
+        raise VerbsError(ENOENT, self._unknown(address_of(gid)))
+
+    def _unknown(self, address: str) -> str:
+        if self._fabric.name != HOST_FABRIC:
+            return f"no host of {self._fabric.name} has the GID {address}"
+        path = os.environ.get(HOSTS_VARIABLE)
+        if path:
+            return f"{path} ({HOSTS_VARIABLE}) has no host whose first address is {address}"
+        return (
+            f"this host has several addresses, and nothing says which others belong to {address}: "
+            f"name a file of all hosts in {HOSTS_VARIABLE} (docs/capi.md)"
+        )
 
     def _of_the_lab(self) -> dict[bytes, NodeDescription]:
         path = Path(os.environ.get(FABRIC_VARIABLE, ""))

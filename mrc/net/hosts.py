@@ -26,7 +26,7 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 _DISCARD_PORT = 9
 # How a command and a program say it.
-_HOW = "--bind ADDR, in a program addresses=[...]"
+_HOW = "--bind ADDR, in Python addresses=[...], in C MRC_ADDRESSES=ADDR"
 
 
 @dataclass(frozen=True, slots=True)

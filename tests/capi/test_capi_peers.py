@@ -49,7 +49,7 @@ def test_between_hosts_with_one_address_a_gid_is_enough() -> None:
 
 def test_hosts_with_several_addresses_are_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = peers(fabric(0, ["10.0.0.1", "10.1.0.1"]))
-    with pytest.raises(VerbsError) as caught:
+    with pytest.raises(VerbsError, match=f"name a file of all hosts in {HOSTS_VARIABLE}") as caught:
         own.find(gid_of("10.0.0.2"))
     assert caught.value.errno == ENOENT
     path = tmp_path / "hosts.json"
@@ -57,7 +57,7 @@ def test_hosts_with_several_addresses_are_in_a_file(tmp_path: Path, monkeypatch:
     monkeypatch.setenv(HOSTS_VARIABLE, str(path))
     found = own.find(gid_of("10.0.0.2"))
     assert [(port.plane, port.address) for port in found.ports] == [(0, "10.0.0.2"), (1, "10.1.0.2")]
-    with pytest.raises(VerbsError, match="no host"):
+    with pytest.raises(VerbsError, match=f"hosts.json .{HOSTS_VARIABLE}. has no host whose first address is 10.1.0.2"):
         own.find(gid_of("10.1.0.2"))
 
 

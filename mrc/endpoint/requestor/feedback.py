@@ -140,7 +140,7 @@ class Feedback:
     def _refused(self, psn: int, syndrome: int) -> with_gil[None]:
         status = NAK_STATUS[syndrome]
         why = f"the peer refused PSN {psn & PSN_BITS_MASK}: {status.name.lower()}"
-        if self._queue.has_immediate(self._queue.holding(psn)):
+        if status == WorkStatus.REMOTE_INVALID_REQUEST and self._queue.has_immediate(self._queue.holding(psn)):
             if self._sent.state[psn & self._sent.mask] == _ACKED:
                 why += "; it is a write with immediate that had arrived: no receive was posted for it in time"
             else:

@@ -14,7 +14,7 @@ from mrc.endpoint.qp_states import QpState
 
 RTT = 100 * MICROSECOND
 CONFIG = QpConfig(path_mtu=256, max_wimm=2)
-INVALID = 0x61
+INVALID, NO_ACCESS = 0x61, 0x62
 
 
 def _probe_ids(sent: list[Sent]) -> list[int]:
@@ -110,8 +110,12 @@ def test_a_refusal_says_which_kind_of_write_it_was_about() -> None:
         hand.exchange(hand.ack(0, INVALID))
         assert hand.qp.state == QpState.ERROR
         assert words in hand.endpoint.events[-1].detail
-    hand = HandPeer(CONFIG)
-    hand.post(4)
-    hand.transmitted()
-    hand.exchange(hand.ack(0, INVALID))
-    assert hand.endpoint.events[-1].detail.endswith("remote_invalid_request")
+    for immediate, syndrome, words in (
+        (None, INVALID, "remote_invalid_request"),
+        (1, NO_ACCESS, "remote_access_error"),  # no receive would have helped
+    ):
+        hand = HandPeer(CONFIG)
+        hand.post(4, immediate=immediate)
+        hand.transmitted()
+        hand.exchange(hand.ack(0, syndrome))
+        assert hand.endpoint.events[-1].detail.endswith(words)
