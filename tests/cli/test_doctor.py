@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -162,6 +163,9 @@ def test_the_extras_are_those_of_the_package() -> None:
     offered = set(extras["optional-dependencies"]) & set(EXTRAS)
     assert offered == set(EXTRAS)
     assert {"plot", "parquet", "zstd", "torch", "bfloat16", "ray"} <= offered
+    # A release is tried without them.
+    smoke = runpy.run_path(str(Path(__file__).parents[2] / "tools/releasing/smoke.py"))
+    assert smoke["OPTIONAL"] == {module for module, _ in EXTRAS.values()} | {"aioquic"}
 
 
 OPTIONS = {"NF_TABLES": "nf_tables", "NFT_NUMGEN": "nft_numgen", "NF_TABLES_NETDEV": ""}

@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # What extras bring: modules that need one of them need not be there.
-OPTIONAL = {"aioquic", "lz4", "matplotlib", "ml_dtypes", "pyarrow", "ray", "torch", "zstandard"}
+OPTIONAL = {"aioquic", "lz4", "matplotlib", "ml_dtypes", "prometheus_client", "pyarrow", "ray", "torch", "zstandard"}
 CASES = ("conformance", "run", "--group", "loss recovery")
 # Commands that need no root, no network and no running endpoint, in order: later ones read what earlier ones wrote.
 AT_ONCE = (
