@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrc.errors import SystemRefused
+from mrc.errors import PeerError, SystemRefused
 from mrc.fabric import Clos
 from mrc.net.session.qps import TUNING
 from mrc.net.transfer.arrivals import Arrivals
@@ -280,6 +280,41 @@ def test_what_arrived_of_open_parts_is_kept_for_the_next_attempt(session: Sessio
     assert left.name == ".f.mrc-part"
     kept = left.read_bytes()
     assert kept[: 2 * PART_BYTES + 5000] == content[: 2 * PART_BYTES + 5000]
+
+
+def test_no_more_is_said_to_be_kept_than_has_arrived(session: Session) -> None:
+    """Parts are opened before those in front of them are full. Two are full, of the third half is there, of the last
+    nothing."""
+    content = os.urandom(5 * PART_BYTES)
+    rkeys = [session.open(len(content), PART_BYTES)]
+    rkeys += [session.extend(number * PART_BYTES, PART_BYTES, 0) for number in range(1, PARTS_OPEN)]
+    session.write(rkeys[0], content[:PART_BYTES])
+    rkeys.append(session.extend(PARTS_OPEN * PART_BYTES, PART_BYTES, 1))
+    session.write(rkeys[1], content[PART_BYTES : 2 * PART_BYTES])
+    session.write(rkeys[2], content[2 * PART_BYTES : 2 * PART_BYTES + PART_BYTES // 2])
+    session.close()
+    assert session.arrivals.kept == [f"about {5 * PART_BYTES // 2 >> 20} MiB of f"]
+
+
+def test_less_than_a_block_is_not_kept_because_parts_were_opened_early(session: Session) -> None:
+    """All parts are opened before a byte arrives: those of a part that is closed are none of the others."""
+    rkeys = [session.open(4 * PART_BYTES, PART_BYTES)]
+    rkeys += [session.extend(number * PART_BYTES, PART_BYTES, 0) for number in (1, 2)]
+    session.write(rkeys[0], bytes(PART_BYTES))
+    session.extend(3 * PART_BYTES, PART_BYTES, 1)
+    session.write(rkeys[1], bytes(PART_BYTES - 1))
+    session.close()
+    assert session.arrivals.kept == []
+    assert list(session.directory.path.iterdir()) == []
+
+
+def test_bytes_of_a_file_that_was_not_kept_do_not_stand_in_for_those_of_the_next(session: Session) -> None:
+    content = os.urandom(3 * MIB)
+    session.write(session.open(len(content), len(content)), content)
+    assert not session.commit(bytes(len(content)))
+    session.open(len(content), len(content))
+    with pytest.raises(PeerError, match="3145728 bytes of 'f' have not arrived"):
+        session.commit(content)
 
 
 @pytest.mark.parametrize(("accepted", "kept"), [(2, ["about 16 MiB of f"]), (1, [])])

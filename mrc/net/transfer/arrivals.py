@@ -74,7 +74,7 @@ class Arrivals:
         # The pack of small files that is on its way.
         self._pack: PackArrival | None = None
         self._announced = 0
-        # Disk taken by files on their way and by those that were committed.
+        # Bytes that were ever opened to writes: those that the session's QPs have not placed have not arrived.
         self._taken = 0
         # Files that may not be had, and why: the rest of the session goes on.
         self.refused: list[tuple[str, str]] = []
@@ -245,7 +245,6 @@ class Arrivals:
         try:
             if match and arriving.file is not None:
                 arriving.file.commit()
-                self._taken += arriving.opened  # stays taken when the file is let go of
         finally:
             self._discard(arriving)
         return FileReport(shown(arriving.path), size or 0, match, max(0, (size or 0) - arriving.opened))
@@ -341,13 +340,13 @@ class Arrivals:
             memory.close()
             raise
         arriving.summed = None
-        arriving.parts.append(Part(offset, memory, region, self._placed()))
+        arriving.parts.append(Part(offset, memory, region))
         arriving.opened += length
         self._taken += length
         return {"va": region.addr, "rkey": region.rkey, "length": length}
 
     def _awaited(self) -> int:
-        """Bytes of disk that were taken and have not been filled."""
+        """Bytes that were opened to writes and have not arrived."""
         return max(0, self._taken - self._placed())
 
     def _open_bytes(self) -> int:
@@ -402,16 +401,15 @@ class Arrivals:
 
     def _keep(self, arriving: Arriving) -> bool:
         """Write what has arrived of the parts that are open, where the next attempt can go on with it. Returns whether
-        it can. What the disk did not take is no part of what is said to be kept."""
+        it can. What the disk did not take is no part of what is said to be kept. What the session waits for is taken
+        for bytes of this file, so with several on their way it is said to be less."""
         file, target = arriving.file, self._target
         if not isinstance(file, IncomingFile) or not isinstance(target, Directory) or not target.keep_parts:
             return False
         if not file.can_be_kept:
             return False
         on_its_way = sum(part.memory.length for part in arriving.parts)
-        arrived = arriving.opened - on_its_way
-        if arriving.parts:
-            arrived += min(on_its_way, self._placed() - arriving.parts[0].placed_before)
+        arrived = arriving.opened - min(on_its_way, self._awaited())
         if file.size < BLOCK_BYTES or file.there + arrived < BLOCK_BYTES:
             return False
         self._storing.join()
@@ -438,7 +436,6 @@ class Arrivals:
             arriving.existing.close()
         if arriving.file is not None:
             arriving.file.discard(keep=keep)
-        self._taken -= arriving.opened
         self._places.give_back()
 
 

@@ -22,8 +22,6 @@ class Part:
     offset: int
     memory: IncomingPart | StreamedPart
     region: MR
-    # What the session's QPs had placed when it was opened.
-    placed_before: int
 
 
 @dataclass(slots=True)
