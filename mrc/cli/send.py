@@ -162,7 +162,8 @@ def send(
         except KeyboardInterrupt:
             raise interrupted("interrupted: the same command goes on with what the receiver keeps") from None
     if as_json:
-        print_json(report.to_json())
+        unread = [{"name": str(path), "why": why} for path, why in goods.lacking]
+        print_json(report.to_json() | {"unread": unread})
     elif not quiet:
         print_report(report, verbose=verbose)
         if verbose:
@@ -176,7 +177,9 @@ def send(
         )
     if not report.sums_agree:
         note("Error: the sums differ: the receiver discarded what arrived; send again")
-    for name, why in (*((str(path), why) for path, why in goods.lacking), *report.refused):
+    for path, why in goods.lacking:
+        note(f"Error: not sent: {path}: {why}")
+    for name, why in report.refused:
         note(f"Error: not sent: {name}: {why}" if len(goods.files) > 1 else f"Error: {why}")
     if not report.sums_agree or (report.refused and not report.files):
         raise click.exceptions.Exit(1)

@@ -35,6 +35,8 @@ def print_report(report: TransferReport, *, err: bool = False, verbose: bool = F
     skipped = f" ({size_text(report.skipped_bytes)} there already, or holes)" if report.skipped_bytes else ""
     sums = "sums agree" if report.sums_agree else "SUMS DIFFER"
     if not files:
+        if not report.refused:
+            click.echo("no file sent: there are none but directories", err=err)
         return
     if report.bytes and report.bytes == report.skipped_bytes:
         click.echo(f"{what}: {size_text(report.bytes)}, nothing to send: there already, or holes; {sums}", err=err)

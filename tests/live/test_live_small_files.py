@@ -101,6 +101,27 @@ def test_what_a_receiver_left_in_a_tree_does_not_keep_it_back(transfers: Transfe
     assert described(transfers.directory / "tree") == described(root)
 
 
+def test_what_is_not_sent_beside_one_file_is_named(transfers: Transfers) -> None:
+    """transfer.md, What arrives: "Each is named". In the document too."""
+    transfers.file("tree/whole", 10)
+    half = transfers.file("tree/.half.mrc-part", 10)
+    receiver = transfers.recv("--overwrite")
+    why = "what a receiver keeps of a transfer that broke"
+    assert f"not sent: {half}: {why}" in partly(transfers.send(receiver, [half.parent]).end()).err
+    document = partly(transfers.send(receiver, [half.parent], "--json").end()).document
+    assert document["unread"] == [{"name": str(half), "why": why}]
+    assert document["refused"] == []
+
+
+def test_directories_without_a_file_are_sent_and_said(transfers: Transfers) -> None:
+    (transfers.scratch / "none" / "below").mkdir(parents=True)
+    receiver = transfers.recv("--once")
+    sent = transfers.send(receiver, [transfers.scratch / "none"]).end().succeeded()
+    assert sent.out == "no file sent: there are none but directories\n"
+    receiver.end().succeeded()
+    assert (transfers.directory / "none" / "below").is_dir()
+
+
 def test_what_is_excluded_is_not_sent(transfers: Transfers) -> None:
     root = tree(transfers.scratch / "tree", 40)
     receiver = transfers.recv()
