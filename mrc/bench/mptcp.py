@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import socket
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from mrc.bench.compiler import check_compiler, compile_program
+from mrc.bench.processes import SCRATCH
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
+from mrc.lab.scratch import ScratchDirectory
 
 _PROGRAM = "mptcp-socket.c"
 _IPPROTO_MPTCP = 262
@@ -28,8 +29,8 @@ class MptcpSockets:
     def __init__(self, who: str, folder: Path | None = None) -> None:
         self._who = who
         if folder is None:
-            self._own = tempfile.TemporaryDirectory(prefix="mrc-bench-")
-            folder = Path(self._own.name)
+            self._own = ScratchDirectory(SCRATCH)
+            folder = self._own.path
         self._library = folder / "mptcp-socket.so"
 
     def check(self) -> None:

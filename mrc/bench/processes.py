@@ -16,6 +16,8 @@ _LOOK_S = 0.01
 _AWAITING = ("0A", "07")  # a TCP socket that listens, a UDP socket that is not connected
 # Where a user's PATH does not lead on Debian.
 SYSTEM_PROGRAMS = ("/usr/sbin", "/sbin")
+# What the directories of measurements are called, in front: those that a killed one left go with the next.
+SCRATCH = "mrc-bench-"
 
 
 def find_program(name: str, who: str, *packages: str) -> str:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,24 +18,38 @@ from pathlib import Path
 _YOUNG_S = 60.0
 
 
-@contextmanager
-def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new directory whose name begins with `prefix`, where temporary files go or in `parent`. Removed at the end of
-    the block.
+class ScratchDirectory:
+    """A new directory, at `path`, whose name begins with `prefix`, where temporary files go or in `parent`. Removed by
+    `close`, with this object, or at the end of the program.
 
     Directories of the same prefix and the same user that killed processes left behind are removed first. `prefix` has
     to be one that nobody else uses. Raises OSError when no directory can be made.
     """
-    parent = parent or Path(tempfile.gettempdir())
-    _clear_abandoned(parent, prefix)
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:
+
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        parent = parent or Path(tempfile.gettempdir())
+        _clear_abandoned(parent, prefix)
+        self._made = tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
+        self.path = Path(self._made.name)
         # The kernel takes the lock back when this process ends, however it ends.
-        handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield Path(made)
-        finally:
-            os.close(handle)
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._let_go = weakref.finalize(self, os.close, handle)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._made.cleanup()
+        self._let_go()
+
+
+@contextmanager
+def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """The path of a `ScratchDirectory` that is removed at the end of the block."""
+    scratch = ScratchDirectory(prefix, parent)
+    try:
+        yield scratch.path
+    finally:
+        scratch.close()
 
 
 def _clear_abandoned(parent: Path, prefix: str) -> None:

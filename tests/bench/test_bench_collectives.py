@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -402,8 +404,14 @@ def test_a_baseline_there_is_not() -> None:
         make_subjects(plan(baselines=("nccl",)), lambda *_: None)
 
 
-def test_the_subject_is_named() -> None:
+def test_the_subject_is_named_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its own folder nor that of one that was killed an hour ago."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = tmp_path / "mrc-bench-killed"
+    killed.mkdir()
+    (killed / "address of rank 0").write_text("somewhere")
+    os.utime(killed, (time.time() - 3600,) * 2)
     subject = Collective("mrc", plan(), lambda *_: None)
     with pytest.raises(PeerError, match="mrc: rank 1 on h1 failed: killed by signal 9"):
         subject.run(Here([LOST, "import os; os.kill(os.getpid(), 9)"]))
-    assert not [name for name in os.listdir() if name.startswith("mrc-bench-")]
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mrc.lab.scratch import scratch_directory
+import mrc
+from mrc.lab.scratch import ScratchDirectory, scratch_directory
 
 HOLD = """
 import sys
@@ -46,6 +48,29 @@ def test_it_goes_with_the_block(temporary: Path) -> None:
         assert made.parent == temporary
         assert made.stat().st_mode & 0o777 == 0o700
     assert list(temporary.iterdir()) == []
+
+
+def test_it_goes_with_its_object_and_may_be_closed_twice(temporary: Path) -> None:
+    scratch = ScratchDirectory("run-")
+    (scratch.path / "file").touch()
+    scratch.close()
+    scratch.close()
+    assert list(temporary.iterdir()) == []
+
+
+def test_one_of_this_process_that_is_old_stays(temporary: Path) -> None:
+    held = ScratchDirectory("run-")
+    age(held.path)
+    with scratch_directory("run-"):
+        assert held.path.exists()
+    held.close()
+
+
+def test_every_directory_of_a_run_is_made_here() -> None:
+    """Another one would stay behind when its program is killed."""
+    package = Path(mrc.__file__).parent
+    makes = [path for path in package.rglob("*.py") if re.search(r"TemporaryDirectory|mkdtemp", path.read_text())]
+    assert makes == [package / "lab" / "scratch.py"]
 
 
 def test_what_a_killed_run_left_goes_with_the_next(temporary: Path) -> None:

@@ -8,13 +8,12 @@ again, and what the receiver has no room for is gone.
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mrc.bench.compiler import check_compiler, compile_program
 from mrc.bench.prepared import harmless, through_the_fabric, write_packets
+from mrc.bench.processes import SCRATCH
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, cpu_seconds_per_gb
 from mrc.child import Child
@@ -22,6 +21,7 @@ from mrc.endpoint.requestor.send import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.lab.children import start_on
+from mrc.lab.scratch import ScratchDirectory
 from mrc.net.tuning import transfer_config
 
 _PROGRAM = "bare-packets.c"
@@ -38,9 +38,9 @@ class Bare:
         self.loss = loss
         self._seconds = seconds
         self._mtu = mtu
-        self._scratch = tempfile.TemporaryDirectory(prefix="mrc-bench-")
-        self._program = Path(self._scratch.name, "bare-packets")
-        self._packets = Path(self._scratch.name, "packets")
+        self._scratch = ScratchDirectory(SCRATCH)
+        self._program = self._scratch.path / "bare-packets"
+        self._packets = self._scratch.path / "packets"
 
     def check(self) -> None:
         check_compiler(_WHO)

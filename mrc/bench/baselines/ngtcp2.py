@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc.bench.baselines.sized import Sized, Sizing
-from mrc.bench.processes import children_cpu_seconds, find_program, wait_until_bound
+from mrc.bench.processes import SCRATCH, children_cpu_seconds, find_program, wait_until_bound
 from mrc.bench.settings import Settings
 from mrc.bench.stall import received_bytes
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
@@ -20,6 +19,7 @@ from mrc.child import Child
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.lab.children import start_on
+from mrc.lab.scratch import scratch_directory
 
 _WHO = "the baseline ngtcp2"
 _IPV6_AND_UDP = 40 + 8
@@ -84,8 +84,7 @@ class Ngtcp2:
         """The server, and its folder."""
         from mrc.net.exchange.tls import self_signed
 
-        with tempfile.TemporaryDirectory(prefix="mrc-bench-") as folder:
-            scratch = Path(folder)
+        with scratch_directory(SCRATCH) as scratch:
             certificate, key = self_signed()
             (scratch / "certificate.pem").write_bytes(certificate)
             (scratch / "key.pem").write_bytes(key)

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import errno
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from mrc.bench.processes import SCRATCH
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, STREAM_S, cpu_seconds_per_gb
 from mrc.child import Child, python
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
 from mrc.lab.children import start_on
+from mrc.lab.scratch import scratch_directory
 
 _PROGRAM = "mrc.bench.baselines.quic_stream"
 _IPV6_AND_UDP = 40 + 8
@@ -69,8 +69,8 @@ class Aioquic:
         """The client; the server is there as long."""
         address = lab.addresses(RECEIVER)[0]
         datagram = lab.topology.mtu - _IPV6_AND_UDP
-        with tempfile.TemporaryDirectory(prefix="mrc-bench-") as scratch:
-            certificate = Path(scratch, "certificate.pem")
+        with scratch_directory(SCRATCH) as scratch:
+            certificate = scratch / "certificate.pem"
             certificate.write_bytes(_certificate())
             serving = python(_PROGRAM, "serve", address, str(certificate))
             with start_on(lab, RECEIVER, "the aioquic server", serving) as server:

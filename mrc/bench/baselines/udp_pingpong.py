@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mrc.bench.compiler import check_compiler, compile_program
 from mrc.bench.figures import LatencyResult
+from mrc.bench.processes import SCRATCH
 from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.lab.children import start_on
+from mrc.lab.scratch import ScratchDirectory
 
 _PROGRAM = "udp-pingpong.c"
 _WHO = "the baseline udp of --latency"
@@ -29,8 +29,8 @@ class UdpPingpong:
         self.loss = loss
         self._size = size
         self._seconds = seconds
-        self._scratch = tempfile.TemporaryDirectory(prefix="mrc-bench-")
-        self._program = Path(self._scratch.name, "udp-pingpong")
+        self._scratch = ScratchDirectory(SCRATCH)
+        self._program = self._scratch.path / "udp-pingpong"
 
     def check(self) -> None:
         check_compiler(_WHO)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from statistics import mean
 from typing import Any
@@ -12,12 +11,14 @@ from mrc.bench.collectives.plan import CollectivesPlan
 from mrc.bench.collectives.ranks import started
 from mrc.bench.collectives.transports import GLOO, MRC
 from mrc.bench.mptcp import MptcpSockets
+from mrc.bench.processes import SCRATCH
 from mrc.bench.settings import Settings
 from mrc.bench.subject import RECEIVER, SENDER, Mrc, Subject
 from mrc.bench.torch_build import need_torch
 from mrc.child import START_TIMEOUT_S
 from mrc.errors import CallerError, PeerError
 from mrc.lab import Lab
+from mrc.lab.scratch import scratch_directory
 
 GLOO_MPTCP, WRITE, WRITE_BOTH = "gloo-mptcp", "write", "write-both-ways"
 BASELINES = (GLOO, GLOO_MPTCP, WRITE, WRITE_BOTH)
@@ -61,8 +62,8 @@ class Collective:
 
     def _run(self, lab: Lab) -> Mapping[str, Any]:
         plan = self._plan
-        with tempfile.TemporaryDirectory(prefix="mrc-bench-") as store:
-            jobs = [plan.job(self._transport, rank, store) for rank in range(plan.ranks)]
+        with scratch_directory(SCRATCH) as store:
+            jobs = [plan.job(self._transport, rank, str(store)) for rank in range(plan.ranks)]
             with started(lab, jobs, plan.places, self.environment()) as ranks:
                 ranks.hear(START_TIMEOUT_S + _PATIENCE_S)
                 rows = []
