@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The front page runs, and what pages of docs name is there: files, classes, tests, commits of figures, states."""
+"""The front page runs, and what pages and sources name is there: files, classes, tests, commits of figures, states,
+requirements, sections of the protocol pages (docs/protocol) and what is quoted of them.
+
+A section is cited as `wire.md section 8` or `wire.md 8`; as `behaviour.md, Responder`, a heading; after either
+`: "..."` quotes the page, with `...` for what is left out.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,15 @@ RECORDED: dict[str, tuple[str, ...] | None] = {
     "analyze.md": ("Speed and memory",),
     "conformance.md": ("What is unsupported",),
 }
+PROTOCOL = {name: TEXT[f"docs/protocol/{name}.md"] for name in ("wire", "behaviour", "nscc", "api")}
+SECTIONS = {name: re.findall(r"^#+ (?:(\d+)\. )?(.*)$", text, re.MULTILINE) for name, text in PROTOCOL.items()}
+CITING = ("mrc/**/*.py", "tests/**/*.py", "docs/**/*.md", "tools/**/*.py", "benchmarks/**/*.py", "*.md")
+_CITATION = re.compile(
+    r"\b(wire|behaviour|nscc|api)\.md(?:,? (?:sections? )?(\d+)|, (?=([A-Z].{0,60})))?"
+    r'(?:(?:(?!\.md)[^"{]){0,100}?: "([^"]+)")?'
+)
+HEAD = "| id | requirement | grade | level | source |\n|---|---|---|---|---|\n"
+ROW = "| MRC-X-0{} | A sentence. | A | must | wire.md 1 |\n"
 
 
 def test_the_front_page_is_one_page_and_its_program_prints_what_it_shows() -> None:
@@ -88,10 +102,18 @@ def test_figures_that_nothing_compares_name_their_commit(page: str) -> None:
         assert re.search(r"recorded by (?:a )?commits?\b.*\b[0-9a-f]{8}\b", found[title]), f"{page}: {title}"
 
 
-def test_the_drawings_of_the_states_are_current() -> None:
-    command = [sys.executable, ROOT / "tools" / "draw-state-machines", "--check"]
+def started(tool: str, *arguments: str | Path) -> tuple[int, str]:
+    """The exit status of a tool, and what it says."""
+    command = [sys.executable, ROOT / "tools" / tool, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("tool", ["draw-state-machines --check", "public-api --check", "requirements"])
+def test_a_tool_that_holds_pages_to_the_sources_finds_nothing(tool: str) -> None:
+    """Drawings of states; what is recorded of the public interface; requirements without a test, ids of none."""
+    status, says = started(*tool.split())
+    assert status == 0, says
 
 
 @pytest.mark.parametrize(
@@ -120,3 +142,79 @@ def test_every_drawing_reads_in_light_and_dark_and_no_page_needs_mermaid() -> No
         assert "prefers-color-scheme: dark" in text, path
         assert not re.search(r'\b(?:fill|stroke)="#', text), path
     assert not [page for page, text in TEXT.items() if "mermaid" in text]
+
+
+def plain(text: str) -> str:
+    """Text without case, markup, grades, punctuation between words, and breaks of lines."""
+    text = re.sub(r'\]\([^)]*\)|[*`"\\[\]]|\([abc]\)', "", text.lower())
+    return " ".join(re.sub(r"[.,;:](?=\s|$)", "", text.replace(" :", ":")).split())
+
+
+PLAIN = {name: plain(text) for name, text in PROTOCOL.items()}
+
+
+def faults(text: str) -> Iterator[str]:
+    """What is wrong with the citations of a text; an empty one for each that is right."""
+    for cited in _CITATION.finditer(re.sub(r"\n\s*(?:#:? )?\s*", " ", text)):
+        page, number, heading, quote = cited.groups()
+        numbers = [each for each, _ in SECTIONS[page]]
+        begins = any(re.match(rf"{re.escape(each)}\b", heading or "") for _, each in SECTIONS[page])
+        pieces = [re.escape(plain(each)) for each in (quote or "").split("...")]
+        wrong = number is not None and number not in numbers
+        wrong |= heading is not None and not begins
+        yield cited[0] if wrong or not re.search(".*".join(pieces), PLAIN[page]) else ""
+
+
+def test_every_citation_leads_to_a_section_and_every_quote_stands_there() -> None:
+    seen, found = 0, []
+    for path in sorted({path for pattern in CITING for path in ROOT.glob(pattern)} - {Path(__file__)}):
+        said = list(faults(path.read_text()))
+        seen += len(said)
+        found += [f"{path.relative_to(ROOT)}: {each}" for each in said if each]
+    assert not found, "\n".join(found)
+    assert seen > 1200
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("wire.md section 2", True),
+        ("wire.md 99", False),
+        ("behaviour.md, Retry budget and its end", True),
+        ("(behaviour.md,\n    # Losses)", False),
+        ('behaviour.md, Retry budget: "it\n    belongs ... PSN"', True),
+        ('behaviour.md, Retry budget: "it belongs to nobody"', False),
+    ],
+)
+def test_a_citation_that_leads_nowhere_is_found(text: str, right: bool) -> None:
+    assert [not each for each in faults(text)] == [right]
+
+
+@pytest.mark.parametrize(
+    ("rows", "test", "code", "says"),
+    [
+        (ROW.format(1), 'def test_a() -> None:\n    """MRC-X-01."""\n', 0, ""),
+        (ROW.format(1) + ROW.format(2), 'def test_a() -> None:\n    """MRC-X-01..02."""\n', 0, ""),
+        (ROW.format(1), '@case("MRC-X-01/variant", look_at="it")\ndef it() -> None:\n    pass\n', 0, ""),
+        # Only a test or a case tests.
+        (ROW.format(1), '@case("MRC-X-02")\ndef it() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-01"),
+        (ROW.format(1), 'def test_a() -> None:\n    """Of a command."""\n    run("MRC-X-01")\n', 1, "MRC-X-01"),
+        (ROW.format(1), '"""MRC-X-01."""\n\n\ndef test_a() -> None:\n    pass\n', 1, "MRC-X-01"),
+        (ROW.format(1), 'def test_a() -> None:\n    """MRC-X-011, MMRC-X-01."""\n', 1, "MRC-X-01"),
+        (ROW.format(1), '"""MRC-X-02."""\n\n\ndef test_a() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-02"),
+        # A page that cannot be read is no success.
+        ("", "", 2, "no requirements"),
+        (ROW.format(1) * 2, "", 2, "twice"),
+        (ROW.format(1).replace("| A |", "| D |"), "", 2, "grade"),
+    ],
+)
+def test_a_requirement_without_a_test_and_an_unknown_id_are_found(
+    tmp_path: Path, rows: str, test: str, code: int, says: str
+) -> None:
+    place = "mrc/conformance/cases/it.py" if "@case" in test else "tests/test_it.py"
+    for name, text in (("docs/contributing/requirements.md", HEAD + rows), (place, test)):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    status, said = started("requirements", "--root", tmp_path)
+    assert status == code
+    assert says in said
