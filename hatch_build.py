@@ -42,7 +42,7 @@ MANUAL = ROOT / "build" / "man"
 # What Cython reads: sources and declarations, made of those of the package.
 DECLARED = ROOT / "build" / "declared"
 OBJECTS = ROOT / "build" / "core"
-MAKERS = ("hatch_build.py", "hatch_attributes.py", "hatch_declarations.py", "hatch_staged.py")
+MAKERS = ("hatch_build.py", "hatch_attributes.py", "hatch_declarations.py", "hatch_sources.py", "hatch_staged.py")
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -123,7 +123,7 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
         shutil.rmtree(OBJECTS, ignore_errors=True)
     import hatch_staged
 
-    modules = hatch_staged.write(ROOT, of.marked(), DECLARED)
+    modules, said_by = hatch_staged.write(ROOT, of.marked(), DECLARED)
     for source in modules.values():
         # Cython looks no further than at what a source itself declares; layouts come from further away.
         made_of, c = _declared(source), OBJECTS / source.relative_to(DECLARED).with_suffix(".c")
@@ -162,7 +162,7 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     finally:
         os.chdir(before)
     names = [each.name for each in extensions]
-    _write_stamp(of, {**_made_of(of), **_seen(of), "modules": names, **built})
+    _write_stamp(of, {**_made_of(of, said_by), **_seen(of), "said_by": said_by, "modules": names, **built})
     return names
 
 
@@ -175,9 +175,12 @@ def _write_stamp(of: ModuleType, stamp: dict[str, Any]) -> None:
     new.replace(of.STAMP)
 
 
-def _made_of(of: ModuleType) -> dict[str, Any]:
-    """Where that changes there is something to compile, maybe not all."""
-    return {"digest": of.digest(), "declared_by": crc32(b"".join((ROOT / name).read_bytes() for name in MAKERS[1:]))}
+def _made_of(of: ModuleType, said_by: list[str]) -> dict[str, Any]:
+    """Where that changes there is something to compile, maybe not all. `said_by` are the sources of Python's that say
+    what attributes of compiled classes are."""
+    said = crc32(b"".join(path.read_bytes() for path in (ROOT / name for name in said_by) if path.exists()))
+    declared_by = crc32(b"".join((ROOT / name).read_bytes() for name in MAKERS[1:]))
+    return {"digest": of.digest(), "declared_by": declared_by, "said": said}
 
 
 def _seen(of: ModuleType) -> dict[str, Any]:
@@ -267,8 +270,8 @@ def build_libraries(if_needed: bool = False) -> list[Path]:
 
 def _forget_the_checkout(stamp: Path) -> None:
     """Leave out of it what holds in this folder only: the same sources make the same wheel anywhere."""
-    built = json.loads(stamp.read_text())
-    stamp.write_text(json.dumps({key: value for key, value in built.items() if key not in ("seen", "sources")}) + "\n")
+    built, here = json.loads(stamp.read_text()), ("seen", "sources", "said", "said_by")
+    stamp.write_text(json.dumps({key: value for key, value in built.items() if key not in here}) + "\n")
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
@@ -322,8 +325,8 @@ def main() -> int:
         return compile_sanitized()
     if arguments.if_needed:
         of = core()
-        wanted = {**_made_of(of), **_way(arguments.checked, arguments.sanitized)}
         stamp = of.stamp()
+        wanted = {**_made_of(of, stamp.get("said_by", [])), **_way(arguments.checked, arguments.sanitized)}
         if all(stamp.get(each) == value for each, value in wanted.items()) and of.OBJECT.exists():
             # Files that were written anew and hold the same need not be read again at each start.
             _write_stamp(of, stamp | _seen(of))

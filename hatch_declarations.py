@@ -10,22 +10,29 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hatch_attributes import attributes, constants
+from hatch_attributes import attributes, constants, said_twice
+from hatch_sources import (
+    ANY_BYTES,
+    C_BESIDE,
+    COMPILED,
+    INLINED,
+    KINDS,
+    OBJECTS,
+    POINTER,
+    SCALARS,
+    SEEN,
+    VIEWS,
+    Module,
+    Of,
+    Sources,
+    inside,
+    kind_of,
+    marker,
+)
 
-# The second line of a source: what compiled code has of it (mrc/core.py).
-COMPILED, C_BESIDE, INLINED = "# compiled (", "# compiled: C beside it (", "# compiled into its callers ("
-SCALARS = {"int": "long long", "bool": "bint", "float": "double", "unsigned": "unsigned long long"}
-POINTER = "long long *"
-_ITEMS = {"u8s": "unsigned char", "i32s": "int", "u32s": "unsigned int", "i64s": "long long"}
-_ITEMS |= {"u64s": "unsigned long long"}
-VIEWS = {name: f"{item}[::1]" for name, item in _ITEMS.items()}
-VIEWS |= {f"const_{name}": f"const {view}" for name, view in VIEWS.items()}
-ANY_BYTES = "bytes | bytearray | memoryview"
-OBJECTS = ("dict", "list", "set", "tuple")
 # A list of a compiled class. What C does with an item it does to the object there, and counts no reference.
 ITEMS, ITEM = "objects", "mrc_item"
 _ITEM = f"""cdef extern from *:
@@ -41,88 +48,23 @@ _ITEM = f"""cdef extern from *:
     #endif
     \"\"\"
     void *{ITEM}(list items, long long at) nogil"""
-KINDS = ("python", "with_gil", "may_raise")
 # The same types as arguments of `cython.locals`.
 _LOCAL = {"long long": "cython.longlong", "unsigned long long": "cython.ulonglong", "bint": "cython.bint"}
 _LOCAL |= {"double": "cython.double", POINTER: "cython.p_longlong", "unsigned char[::1]": "cython.uchar[::1]"}
 _LOCAL |= {"long long[::1]": "cython.longlong[::1]"}
 
 
-class Unknown(Exception):
-    """A source says something that has no C. The text begins with where."""
-
-
-@dataclass
-class Module:
-    """A source that is compiled, or whose functions compiled code has in another form; `kind` is its second line."""
-
-    name: str
-    path: Path
-    kind: str
-    compiled: frozenset[str] = frozenset()
-    """The names of all modules that are compiled."""
-
-    @cached_property
-    def text(self) -> str:
-        return self.path.read_text()
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text, str(self.path))
-
-    @cached_property
-    def classes(self) -> dict[str, ast.ClassDef]:
-        """Those that are compiled. A class with a decorator stays Python's, and one whose base is: a record, an
-        enumeration, an exception."""
-        found: dict[str, ast.ClassDef] = {}
-        theirs = {"Subclassed"} | {
-            alias.asname or alias.name
-            for each in ast.walk(self.tree)
-            if isinstance(each, ast.ImportFrom) and each.module in self.compiled
-            for alias in each.names
-        }
-        for each in self.tree.body if self.kind == COMPILED else []:
-            if isinstance(each, ast.ClassDef) and not each.decorator_list:
-                bases = {ast.unparse(base) for base in each.bases}
-                found |= {each.name: each} if bases <= theirs | set(found) else {}
-        return found
-
-    @cached_property
-    def functions(self) -> dict[str, ast.FunctionDef]:
-        """Functions of the module that are C."""
-        found = [each for each in self.tree.body if isinstance(each, ast.FunctionDef)]
-        return {each.name: each for each in found if _kind(each) != "python"}
-
-    def wrong(self, at: ast.AST, why: str) -> Unknown:
-        return Unknown(f"{self.path}:{getattr(at, 'lineno', 0)}: {why}")
-
-
-def _kind(function: ast.FunctionDef) -> str:
-    """How it is called: one of KINDS, or "" for a C function that needs no interpreter."""
-    if function.decorator_list or re.fullmatch(r"__\w+__", function.name):
-        return "python"
-    found = marker(function.returns)
-    return found if found in KINDS else ""
-
-
-def marker(annotation: ast.expr | None) -> str:
-    if isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name):
-        return annotation.value.id
-    return ""
-
-
-def inside(annotation: ast.expr | None, *markers: str) -> ast.expr | None:
-    return annotation.slice if isinstance(annotation, ast.Subscript) and marker(annotation) in markers else annotation
-
-
-class Declarations:
-    """The `.pxd` of the modules of a package, which lies in `root`. `marked` are their sources and second lines."""
+class Declarations(Sources):
+    """The `.pxd` of the modules of a package."""
 
     def __init__(self, root: Path, marked: Iterable[tuple[Path, str]]) -> None:
-        named = [(".".join(path.relative_to(root).with_suffix("").parts), path, kind) for path, kind in marked]
-        compiled = frozenset(name for name, _, kind in named if kind == COMPILED)
-        made = [Module(*each, compiled) for each in named]
-        self.modules = {each.name: each for each in made}
+        """`root` is where the package lies. `marked` are those that compiled code has, and their second lines."""
+        super().__init__(root, marked)
+        self._attributes_of: dict[tuple[str, str], dict[str, ast.expr | ast.stmt]] = {}
+        # By module the names that come from compiled ones, and the classes that none of its imports names: an attribute
+        # is of one, as another source says.
+        self._theirs: dict[str, dict[str, tuple[str, str]]] = {}
+        self._named: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in self.modules}
 
     def of(self, module: Module) -> str:
         """The whole file."""
@@ -162,7 +104,7 @@ class Declarations:
         functions = [*module.functions.values()]
         for declared in module.classes.values():
             functions += [
-                each for each in declared.body if isinstance(each, ast.FunctionDef) and _kind(each) != "python"
+                each for each in declared.body if isinstance(each, ast.FunctionDef) and kind_of(each) != "python"
             ]
         return [
             each.value
@@ -180,16 +122,18 @@ class Declarations:
 
     def _imported(self, module: Module) -> dict[str, tuple[str, str]]:
         """Names that come from modules that compiled code has: where from, and what is cimported there."""
-        found = {}
-        for each in ast.walk(module.tree):
-            if not isinstance(each, ast.ImportFrom) or each.module is None:
-                continue
-            for alias in each.names:
-                of, whole = self.modules.get(each.module), f"{each.module}.{alias.name}"
-                named = of is not None and (alias.name in of.classes or _is_called(of, alias.name))
-                if named or (whole in self.modules and self.modules[whole].kind != COMPILED):
-                    found[alias.asname or alias.name] = (each.module, alias.name)
-        return found
+        if module.name not in self._theirs:
+            self._theirs[module.name] = {
+                name: (from_, there)
+                for name, (from_, there) in module.imports.items()
+                if self._is_compiled(from_, there)
+            }
+        return self._named[module.name] | self._theirs[module.name]
+
+    def _is_compiled(self, module: str, name: str) -> bool:
+        of, whole = self.modules.get(module), self.modules.get(f"{module}.{name}")
+        named = of is not None and (name in of.classes or _is_called(of, name))
+        return named or (whole is not None and whole.kind != COMPILED)
 
     def _cimports(self, module: Module, declared: str) -> Iterator[str]:
         """Classes that are declared here; functions and modules whichever they are."""
@@ -206,6 +150,8 @@ class Declarations:
 
     def type(self, module: Module, annotation: ast.expr | None) -> str:
         """The C type that an annotation stands for; "object" where it is Python's."""
+        if isinstance(annotation, Of):
+            return self._other(module, annotation)
         if isinstance(annotation, ast.Name):
             for known in (SCALARS, VIEWS):
                 if annotation.id in known:
@@ -223,6 +169,16 @@ class Declarations:
             found = self.type(module, annotation.left)
             return found if isinstance(annotation.left, ast.Name) and self._is_class(module, found) else "object"
         return "object"
+
+    def _other(self, module: Module, of: Of) -> str:
+        if of.module not in self.modules or of.id not in self.modules[of.module].classes:
+            return "object"
+        named = self.resolved(module, ast.Name(of.id))
+        if not isinstance(named, Of):
+            self._named[module.name][of.id] = of.module, of.id
+        elif named.module != of.module:
+            raise module.wrong(module.tree, f"{of.id} is another class here than in {of.module}")
+        return of.id
 
     # ------------------------------------------------------------------ constants
 
@@ -244,37 +200,44 @@ class Declarations:
         yield f"cdef class {declared.name}{base}:"
         body = list(self._attributes(module, declared, final))
         for each in declared.body:
-            if isinstance(each, ast.FunctionDef) and _kind(each) != "python":
+            if isinstance(each, ast.FunctionDef) and kind_of(each) != "python":
                 body += self._function(module, each, declared)
         yield from (f"    {line}" for line in body or ["pass"])
 
     def attributes(self, module: Module, declared: ast.ClassDef) -> dict[str, ast.expr | ast.stmt]:
         """What hatch_attributes finds, without those of the classes that this one builds on."""
+        key = module.name, declared.name
+        if key in self._attributes_of:
+            return self._attributes_of[key]
+        self._attributes_of[key] = {}  # what this one asks of itself, on a way round
         imported = self._imported(module)
         classes = {name for name in (*module.classes, *imported) if self._is_class(module, name)}
-        found = attributes(declared, module.tree, classes)
+        found = attributes(declared, module, classes, self)
         for base in map(ast.unparse, declared.bases):
             of, there = imported.get(base, (module.name, base))
             if base != "Subclassed":
                 theirs = self.attributes(self.modules[of], self.modules[of].classes[there])
                 found = {name: annotation for name, annotation in found.items() if name not in theirs}
+        self._attributes_of[key] = found
         return found
 
     def _attributes(self, module: Module, declared: ast.ClassDef, final: bool) -> Iterator[str]:
+        for twice, why in said_twice(declared):
+            raise module.wrong(twice, why)
         for name, annotation in self.attributes(module, declared).items():
             if isinstance(annotation, ast.stmt):
                 raise module.wrong(annotation, f"its value does not say what self.{name} is: self.{name}: int = ...")
             seen = marker(annotation)
-            if seen not in ("readonly", "public"):
+            if seen not in SEEN:
                 seen = "" if name.startswith("_") else "readonly" if final else "public"
-            type_ = self.type(module, inside(annotation, "readonly", "public"))
+            type_ = self.type(module, inside(annotation, *SEEN))
             yield f"cdef {seen + ' ' if seen and type_ != POINTER else ''}{type_} {name}"
 
     # ------------------------------------------------------------------ functions
 
     def _function(self, module: Module, function: ast.FunctionDef, of: ast.ClassDef | None) -> Iterator[str]:
         """`cpdef` where Python calls it too: its name is public, and the class is not one that others build on."""
-        kind = _kind(function)
+        kind = kind_of(function)
         called_by_python = not function.name.startswith("_") and (of is None or not of.bases)
         given_back = self._given_back(module, function)
         how = {"": " noexcept nogil", "with_gil": " noexcept with gil", "may_raise": ""}[kind]
@@ -288,7 +251,7 @@ class Declarations:
         yield f"{'cpdef' if called_by_python else 'cdef'} {given_back}{space}{function.name}({arguments}){how}"
 
     def _given_back(self, module: Module, function: ast.FunctionDef) -> str:
-        kind, annotation = _kind(function), inside(function.returns, *KINDS)
+        kind, annotation = kind_of(function), inside(function.returns, *KINDS)
         if isinstance(annotation, ast.Constant) and annotation.value is None:
             return "object" if kind == "may_raise" else "void"
         found = self.type(module, annotation)
@@ -328,7 +291,7 @@ class Declarations:
         """Functions of a header beside the source: `put16` of octets.py is `octets_put16` of octets.h."""
         header = module.path.with_suffix(".h").name
         for raising in (False, True):
-            found = [each for each in module.functions.values() if (_kind(each) == "may_raise") == raising]
+            found = [each for each in module.functions.values() if (kind_of(each) == "may_raise") == raising]
             if found:
                 yield f'cdef extern from "{header}"{"" if raising else " nogil"}:'
             for each in found:

@@ -10,15 +10,16 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 
-from hatch_declarations import COMPILED, KINDS, Declarations, Module, inside, marker
+from hatch_declarations import Declarations
+from hatch_sources import COMPILED, KINDS, Module, inside, marker
 
 MARKERS, FUTURE = "mrc.wire.compiled", b"from __future__ import annotations"
 
 
-def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> dict[str, Path]:
+def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> tuple[dict[str, Path], list[str]]:
     """Write what changed, and take out what is of no source any more. `marked` are the sources of the package in `root`
-    and the beginnings of their second lines. Returns the names of the compiled modules and their files here. Raises
-    hatch_declarations.Unknown."""
+    and the beginnings of their second lines. Returns the names of the compiled modules and their files here, and which
+    sources of Python's said what is in them. Raises hatch_sources.Unknown."""
     declarations, made, kept = Declarations(root, marked), {}, set[Path]()
     for name, module in declarations.modules.items():
         source = to / module.path.relative_to(root)
@@ -32,7 +33,7 @@ def write(root: Path, marked: Iterable[tuple[Path, str]], to: Path) -> dict[str,
     for path in to.rglob("*.p*"):
         if path.suffix in (".py", ".pxd") and path not in kept:
             path.unlink()
-    return made
+    return made, declarations.said_by()
 
 
 def _write(path: Path, text: str) -> set[Path]:

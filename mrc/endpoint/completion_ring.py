@@ -25,12 +25,6 @@ class CompletionRing:
     """`count` pieces of work wait here, in the order in which they ended, until `drain`. With `rings` none does: what
     ends is written there."""
 
-    _wr_ids: i64s
-    _statuses: i64s
-    _byte_lens: i64s
-    _kinds: i64s
-    _immediates: i64s
-
     def __init__(self, qpn: int, complete: Callable[[Completion], None], rings: WorkRings | None = None) -> None:
         self.rings = rings
         self._qpn: any_int = qpn

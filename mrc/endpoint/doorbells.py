@@ -8,7 +8,6 @@ Where the words are is shared with mrc/capi/src/rings.h (tests/capi).
 from __future__ import annotations
 
 from mrc.wire import octets
-from mrc.wire.compiled import pointer
 
 # Of the doorbells, which all QPs of a program share: whether any has rung, whether the endpoint sleeps, the eventfd
 # that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same
@@ -42,7 +41,7 @@ class Doorbells:
 
     def __init__(self, address: int, bell: int) -> None:
         """`bell` is an eventfd: the program rings it when the endpoint sleeps."""
-        self._words: pointer = octets.words_at(address, BELL_WORDS)
+        self._words = octets.words_at(address, BELL_WORDS)
         self._words[BELL] = bell
         self._in_burst = False
         self._without_doze = 0

@@ -11,7 +11,7 @@ from mrc.endpoint.parts.numbers import Table
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.columns import array_of
-from mrc.wire.compiled import any_int, pointer, public, python
+from mrc.wire.compiled import any_int, public, python
 from mrc.wire.memory import address_of
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class MemoryTable:
         self._regions: dict[int, MemoryRegion] = {}
         self.open = Table(_COLUMNS)
         # It comes with the first region: who only sends has none.
-        self._new: pointer = octets.words(0)
-        self._marks: pointer = octets.words(_MARKS)
+        self._new = octets.words(0)
+        self._marks = octets.words(_MARKS)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._new)

@@ -48,19 +48,15 @@ _DONE_WR_ID, _DONE_STATUS, _DONE_KIND, _DONE_LENGTH, _DONE_IMMEDIATE, _DONE_QPN 
 class WorkRings:
     """One QP's. Its program keeps the memory until the QP is destroyed."""
 
-    _words: pointer
-
     def __init__(self, address: int, bells: Doorbells) -> None:
         self._bells = bells
         self._words = words = octets.words_at(address, QP_WORDS)
-        self._sends: pointer = octets.words_at(words[SENDS], (words[SEND_MASK] + 1) * SEND_WORDS)
-        self._receives: pointer = octets.words_at(words[RECEIVES], words[RECEIVE_MASK] + 1)
-        self._send_cq: pointer = octets.words_at(words[SEND_CQ], CQ_WORDS)
-        self._receive_cq: pointer = octets.words_at(words[RECEIVE_CQ], CQ_WORDS)
-        self._sent: pointer = octets.words_at(self._send_cq[ENTRIES], (self._send_cq[CQ_MASK] + 1) * DONE_WORDS)
-        self._received: pointer = octets.words_at(
-            self._receive_cq[ENTRIES], (self._receive_cq[CQ_MASK] + 1) * DONE_WORDS
-        )
+        self._sends = octets.words_at(words[SENDS], (words[SEND_MASK] + 1) * SEND_WORDS)
+        self._receives = octets.words_at(words[RECEIVES], words[RECEIVE_MASK] + 1)
+        self._send_cq = octets.words_at(words[SEND_CQ], CQ_WORDS)
+        self._receive_cq = octets.words_at(words[RECEIVE_CQ], CQ_WORDS)
+        self._sent = octets.words_at(self._send_cq[ENTRIES], (self._send_cq[CQ_MASK] + 1) * DONE_WORDS)
+        self._received = octets.words_at(self._receive_cq[ENTRIES], (self._receive_cq[CQ_MASK] + 1) * DONE_WORDS)
 
     @property
     def sends(self) -> int:

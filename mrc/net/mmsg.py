@@ -78,11 +78,6 @@ def _words(count: int) -> python[memoryview]:
 class BatchSender:
     """Sends the packets of a TransmitBatch, each out of its port's socket."""
 
-    _skipped: int
-    _row_words: int
-    _messages_at: int
-    _parts_at: int
-    _classes_at: int
     _messages: i64s
     _parts: i64s
     _classes: i64s
@@ -115,8 +110,8 @@ class BatchSender:
         self._ports: const_i64s = batch.ports
         self._traffic_classes: const_i64s = batch.classes
         outer = self._outer
-        self._destinations_at: int = address_of(batch.flat_destinations if outer is None else outer.flat_destinations)
-        self._trailers_at: int = address_of(batch.flat_trailers)
+        self._destinations_at = address_of(batch.flat_destinations if outer is None else outer.flat_destinations)
+        self._trailers_at = address_of(batch.flat_trailers)
         self._make_parts(batch)
         self._make_messages(batch.capacity)
 
@@ -225,7 +220,6 @@ class BatchSender:
 class BatchReceiver:
     """Receives from several ports into one batch: up to `rows` packets of up to `room` bytes, in its own memory."""
 
-    _messages_at: int
     _control: u8s
     _names: u8s
     _messages: i64s
@@ -251,7 +245,7 @@ class BatchReceiver:
         # What comes before a row ends up in the last bytes of the one before it, which no packet is long enough for.
         before = max(0, *(-port.framing.receive_at for port in ports))
         data = memoryview(bytearray(before + rows * room))[before:]
-        self._data_at: int = address_of(data)
+        self._data_at = address_of(data)
         self._bytes: u8s = data
         self._over_ipv4 = UDP_IPV4 in framings
         ipv4 = memoryview(bytearray(rows * _IPV4_BYTES if self._over_ipv4 else 0))
@@ -263,7 +257,7 @@ class BatchReceiver:
         # The same for every call: only how many packets are in it changes.
         self.batch = ReceivedBatch(data, room, rows, lengths, ports_of, classes, ipv4 if self._over_ipv4 else None)
         # Over IPv6 the sender's address comes beside the packet, otherwise inside it.
-        self._name_room: int = _SOCKADDR if UDP_IPV6 in framings else 0
+        self._name_room = _SOCKADDR if UDP_IPV6 in framings else 0
         self._make_messages()
         # Whether the last call may have left packets behind: a port filled its share of the rows.
         self.more = False

@@ -31,7 +31,7 @@ from mrc.wire.compiled import i64s, may_raise, public, python, unsigned
 from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
-    from mrc.endpoint.parts.flags import Away
+    pass
 
 # In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
 # twenty. Fewer than so many in a row are no stream but questions and answers, which want no pause.
@@ -82,7 +82,7 @@ class Turn:
         counters: Counters,
     ) -> None:
         self._datapath = datapath
-        self._away: Away = datapath.away
+        self._away = datapath.away
         self._receiver = receiver
         self._sender = sender
         self._batch = batch

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# compiled (docs/contributing/compiled.md)
 """24-bit PSN arithmetic, on one number and on arrays.
 
 PSNs live on a circle of 2^24. `psn_diff(a, b)` is how far `a` lies ahead of `b`, in -2^23 .. 2^23 - 1; a
@@ -10,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrc.wire.compiled import python
-
 if TYPE_CHECKING:
     from mrc.wire.fields import I64
 
@@ -19,24 +16,23 @@ PSN_BITS = 24
 PSN_MODULUS = 1 << PSN_BITS
 PSN_MASK = PSN_MODULUS - 1
 PSN_HALF = 1 << (PSN_BITS - 1)
-_MASK, _HALF = PSN_MASK, PSN_HALF
 
 
-def psn_add(psn: int, count: int) -> python[int]:
+def psn_add(psn: int, count: int) -> int:
     """`psn` moved by `count` (either sign) around the circle."""
     return (psn + count) & PSN_MASK
 
 
-def psn_diff(a: int, b: int) -> python[int]:
+def psn_diff(a: int, b: int) -> int:
     """How far `a` is ahead of `b`: -2^23 .. 2^23 - 1."""
     return ((a - b + PSN_HALF) & PSN_MASK) - PSN_HALF
 
 
-def psn_diff_array(psns: I64, base: int) -> python[I64]:
+def psn_diff_array(psns: I64, base: int) -> I64:
     """`psn_diff(psn, base)` for each PSN of an int64 array."""
     return ((psns - (base - PSN_HALF)) & PSN_MASK) - PSN_HALF
 
 
 def unwrap(psn: int, near: int) -> int:
     """The unbounded sequence number closest to `near` whose low 24 bits are `psn`."""
-    return near + ((psn - near + _HALF & _MASK) - _HALF)
+    return near + psn_diff(psn, near)

@@ -48,22 +48,12 @@ class Nscc(CongestionController):
     _config: NsccConfig
     _gamma: float
     _max_md_jump: float
-    _quick_adapt_on: bool
-    _qa_when_limited_only: bool
-    _penalises_when_limited_only: bool
-    _penalty_before_sample: bool
-    _restores_on_request: bool
-    _clamps_restored: bool
-    _resource_nack_keeps_cwnd: bool
-    _trim_feeds_base_rtt: bool
-    _qa_gate: int
-    _fulfils_after: int
 
     def __init__(self, sizes: PacketSizes, config: NsccConfig | None = None) -> None:
         super().__init__()
         self._config = config = config or NsccConfig()
         self._sizes = sizes
-        self._mtu: int = sizes.mtu
+        self._mtu = sizes.mtu
         self._average: DelayAverage = config.delay_average()
         # The same where it is the usual one, which takes samples without further words.
         self._ewma: EwmaDelay | None = self._average if type(self._average) is EwmaDelay else None
@@ -71,7 +61,7 @@ class Nscc(CongestionController):
         self._take_switches(config)
 
         self._least_rtt = WindowedMinimum(config.base_rtt_window, config.base_rtt)
-        self._configured_base_rtt: int = _bounded(config.base_rtt)
+        self._configured_base_rtt = _bounded(config.base_rtt)
         self._base_rtt = self._derived_from = _NONE
         self.parameters: readonly[NsccParameters | None] = None
         self._target = self._qa_threshold = _NONE
@@ -86,8 +76,8 @@ class Nscc(CongestionController):
         self._delivery: DeliveryRate | None = (
             DeliveryRate(second // 100, 10 * second, second) if config.measure_line_rate else None
         )
-        self._cwnd: int = _bounded(config.initial_cwnd_for(sizes))
-        self._max_cwnd: int = _bounded(config.max_cwnd_for(sizes, None))
+        self._cwnd = _bounded(config.initial_cwnd_for(sizes))
+        self._max_cwnd = _bounded(config.max_cwnd_for(sizes, None))
         if config.base_rtt is not None:
             self._move_base_rtt(config.base_rtt)
             self._samples_to_derive_from = 0

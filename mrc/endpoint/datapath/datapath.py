@@ -20,7 +20,7 @@ from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.numbers import Heap
 from mrc.errors import CallerError, MrcError
 from mrc.wire import octets
-from mrc.wire.compiled import pointer, public, python, with_gil
+from mrc.wire.compiled import public, python, with_gil
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -65,8 +65,8 @@ class Datapath:
         self.now: public[int] = 0
         # A ring of the slots of QPs that have work which has ended: `done` of them from `_first_done` on.
         self.done = self._first_done = 0
-        self._done: pointer = octets.words(0)
-        self._is_done: pointer = octets.words(0)
+        self._done = octets.words(0)
+        self._is_done = octets.words(0)
         self._done_room = 0
         # Of a program that posts into rings, if this endpoint works for one.
         self.doorbells: public[Doorbells | None] = None

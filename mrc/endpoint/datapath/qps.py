@@ -16,7 +16,7 @@ from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.parts.numbers import Table, column
 from mrc.wire import octets
-from mrc.wire.compiled import i64s, may_raise, objects, pointer, python, with_gil
+from mrc.wire.compiled import i64s, may_raise, objects, python, with_gil
 
 _LEAST_ROOM = 4
 _NONE = -1
@@ -38,7 +38,7 @@ class QpTable:
         # An array: numbers of their own, freed one by one, would keep memory from the system.
         self._free: array[int] = array("q")
         self.room = 0
-        self._held: pointer = octets.words(0)
+        self._held = octets.words(0)
         self._by_qpn = Table(2)
         # The slots of QPs that are no longer in here and may still be in use.
         self._removed: list[int] = []
@@ -131,21 +131,14 @@ class Scheduler:
     that is neither ready nor waiting costs nothing until an event of its own wakes it.
     """
 
-    _ready: i64s
-    _queued: i64s
-    _governor: i64s
-    _waiting: i64s
-    _before: i64s
-    _after: i64s
-
     def __init__(self, qps: QpTable) -> None:
         self._qps = qps
         self._room = self._position = self.ready = 0
         self._columns: i64s = column(0)
         self._divide(0)
         # By number of a controller: the slots that have waited for it longest and least, or -1.
-        self._first: pointer = octets.words(0)
-        self._last: pointer = octets.words(0)
+        self._first = octets.words(0)
+        self._last = octets.words(0)
         self._controllers: list[CongestionController | None] = []
         self._governed: list[int] = []  # how many QPs each of them has
 

@@ -20,7 +20,7 @@ from mrc.endpoint.node.put_aside import PutAside
 from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
-from mrc.wire.compiled import const_i64s, const_u8s, pointer, python, readonly, u8s, with_gil
+from mrc.wire.compiled import const_i64s, const_u8s, python, readonly, u8s, with_gil
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch, ReceivedPacket
@@ -109,16 +109,16 @@ class PacketChecks:
     def __init__(self, wire: WireProfile, counters: Counters, terms: TransportTerms = MRC_TERMS) -> None:
         self.packet = ReceivedPacket()
         self._counters = counters
-        self._is_own: const_u8s = terms.is_own
-        self._pkey_mask: int = terms.pkey_mask
-        self._plain_lengths: const_i64s = terms.plain_lengths
-        self._tseth_lengths: const_i64s = terms.tseth_lengths
+        self._is_own = terms.is_own
+        self._pkey_mask = terms.pkey_mask
+        self._plain_lengths = terms.plain_lengths
+        self._tseth_lengths = terms.tseth_lengths
         # By UDP destination port, and by DSCP.
         self._is_ours: u8s = _by_port(tuple(wire.accepted_udp_ports))
         self._is_trimmed: u8s = memoryview(bytearray(_DSCPS))
         for dscp in wire.trimmed_dscps if terms.trims else ():
             self._is_trimmed[dscp] = 1
-        self._dscp_trimmed: int = wire.dscp_trimmed
+        self._dscp_trimmed = wire.dscp_trimmed
 
     def look(self, batch: ReceivedBatch, row: int) -> int:
         """SOUND for a whole packet of the transport with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut
@@ -205,8 +205,8 @@ class Intake:
         self.touched = 0
         # By slot the batch in which it was touched last, by a number that counts them.
         self._batches = 0
-        self.slots: pointer = octets.words(0)
-        self._touched_in: pointer = octets.words(0)
+        self.slots = octets.words(0)
+        self._touched_in = octets.words(0)
         self._room = 0
 
     def __dealloc__(self) -> None:

@@ -29,15 +29,6 @@ class NodeEvs:
     `service_time`: both ends take the time a packet was held off a reflected timestamp.
     """
 
-    _numbers: i64s
-    _port: i64s
-    _peer_down: i64s
-    _first: i64s
-    _members: i64s
-    _allowed: i64s
-    _chosen: i64s
-    _starts: i64s
-
     def __init__(self, reverse: ReverseEvs, ports_down: PortSet, draws: Draws) -> None:
         """`ports_down` are the endpoint's local ports that are down."""
         self.reverse = reverse

@@ -7,7 +7,6 @@ from __future__ import annotations
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.node import by_handle
 from mrc.wire import octets
-from mrc.wire.compiled import pointer
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -30,13 +29,13 @@ class OperationAnswers:
 
     def __init__(self, wire: WireProfile, counters: Counters) -> None:
         self._counters = counters
-        self._op_shift: int = wire.eeth_op_shift
-        self._traffic_class: int = wire.dscp_control << 2
-        self._unit_1_ns: int = wire.tsr1_unit_ns
+        self._op_shift = wire.eeth_op_shift
+        self._traffic_class = wire.dscp_control << 2
+        self._unit_1_ns = wire.tsr1_unit_ns
         # Of each: the node's handle, the request id, the operation, the request's timestamp (-1: it has none), the unit
         # of that in ns, when the request came.
         self._room = _LEAST
-        self._cells: pointer = octets.words(_LEAST * _COLUMNS)
+        self._cells = octets.words(_LEAST * _COLUMNS)
         self.waiting = self._first = 0
 
     def __dealloc__(self) -> None:

@@ -11,7 +11,7 @@ from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.numbers import Table
 from mrc.wire import octets
-from mrc.wire.compiled import any_int, const_u8s, may_raise, pointer, python, u8s
+from mrc.wire.compiled import any_int, const_u8s, may_raise, python, u8s
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import fields_at
 
@@ -34,10 +34,10 @@ class PeerTable:
         # An array: numbers of their own, freed one by one, would keep memory from the system.
         self._free: array[int] = array("q")
         self._addresses: u8s = memoryview(bytearray())
-        self._ports: pointer = octets.words(0)
-        self._handles: pointer = octets.words(0)
-        self._rate_slots: pointer = octets.words(0)
-        self._next: pointer = octets.words(0)
+        self._ports = octets.words(0)
+        self._handles = octets.words(0)
+        self._rate_slots = octets.words(0)
+        self._next = octets.words(0)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._ports)

@@ -43,8 +43,8 @@ class Heap:
     def __init__(self) -> None:
         self.count = 0
         self._room = _LEAST_ROOM
-        self._keys: pointer = octets.words(self._room)
-        self._values: pointer = octets.words(self._room)
+        self._keys = octets.words(self._room)
+        self._values = octets.words(self._room)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._keys)
@@ -113,13 +113,11 @@ class Table:
     row is holds -1.
     """
 
-    count: int
-
     def __init__(self, width: int) -> None:
         self._width = width
         self.size = _LEAST_ROWS * width
         self._shift: int = _HASH_BITS + 1 - _LEAST_ROWS.bit_length()
-        self.cells: pointer = octets.words(self.size)
+        self.cells = octets.words(self.size)
         self.clear()
 
     def __dealloc__(self) -> None:

@@ -20,7 +20,7 @@ class RateLimit:
 
     def __init__(self, burst: int, per_second: int) -> None:
         self._interval_ns: int = max(1, SECOND // per_second)
-        self._burst_ns: int = burst * self._interval_ns
+        self._burst_ns = burst * self._interval_ns
         # What has passed is paid for until then, ns.
         self._paid_until = 0
         self.refused = 0

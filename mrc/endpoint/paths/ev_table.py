@@ -27,25 +27,6 @@ class EvTable:
     `by_ev` has the INDEX of each EV.
     """
 
-    closed: u8s
-    shut_here: u8s
-    ev: i64s
-    port: i64s
-    number: i64s
-    plane_of: i64s
-    packets: i64s
-    lost: i64s
-    marked: i64s
-    first_sent_at: i64s
-    last_sent_at: i64s
-    condemned_by: i64s
-    condemned_through: i64s
-    skip_until: i64s
-    port_of_plane: i64s
-    first: i64s
-    members: i64s
-    usable: i64s
-
     def __init__(self) -> None:
         self.count = 0
         self.state: u8s = memoryview(bytearray())

@@ -99,7 +99,7 @@ class PathSet:
         self._evs.arrange(range(count))
         self._ports_down: set[int] = set()
         self._peer_ports_down: set[int] = set()
-        self._min_active: int = _least_active(count, config)
+        self._min_active = _least_active(count, config)
         self.silent = False
         self._released = False
         draws = Draws(random.getrandbits(63))

@@ -28,20 +28,12 @@ class PathProbing:
     or FOREVER.
     """
 
-    _answered: i64s
-    _due_at: i64s
-    _interval: i64s
-    _is_probed: i64s
-    _probe_id: i64s
-    _probed: i64s
-    found: i64s
-
     def __init__(self, paths: PathSet, config: PathConfig, trace: QpTrace | None = None) -> None:
         self._paths = paths
         self._first_millionths: int = round(config.first_probe_path_timers * _MILLION)
-        self._shortest_interval: int = config.probe_interval_ns
-        self._longest_interval: int = config.probe_interval_max_ns
-        self._needed: int = config.probes_to_restore
+        self._shortest_interval = config.probe_interval_ns
+        self._longest_interval = config.probe_interval_max_ns
+        self._needed = config.probes_to_restore
         self._trace: readonly[QpTrace | None] = trace
         # The EVs that are probed, in the order in which they were taken up.
         self._probed_count = 0

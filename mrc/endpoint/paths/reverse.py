@@ -42,8 +42,8 @@ class ReverseEvs:
     _users: i64s
 
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
-        self._most: int = config.reverse_evs_per_plane
-        self.refresh_ns: int = config.reverse_refresh_ns
+        self._most = config.reverse_evs_per_plane
+        self.refresh_ns = config.reverse_refresh_ns
         self.confirmed_at = self._confirmed = column(count, UNKNOWN)
         self.users = self._users = column(count)
         self.denied = self._denials = column(count)
@@ -117,11 +117,6 @@ class ReverseEvs:
 
 class ControlEvs:
     """An order of EVs, by index, made anew when it is used up, too old, or what it was made of has changed."""
-
-    _allowed: i64s
-    _chosen: i64s
-    _first: i64s
-    _numbers: i64s
 
     def __init__(self, evs: EvTable, reverse: ReverseEvs, draws: Draws) -> None:
         self._evs = evs

@@ -28,13 +28,6 @@ class Rotation:
     `_taken[p]` of them had their turn in this pass; those behind have it in the order in which they stand.
     """
 
-    active: i64s
-    count: i64s
-    size: i64s
-    _open: i64s
-    _taken: i64s
-    _open_count: int
-    _round: int
     _widest: int
 
     def __init__(

@@ -14,15 +14,11 @@ from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState, SentPackets
 from mrc.wire import octets
 from mrc.wire.compiled import public, readonly, unsigned, with_gil
-from mrc.wire.psn import PSN_MASK, unwrap
+from mrc.wire.psn import PSN_MASK
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR, TIMESTAMP_UNIT_NS, fields_at
 
 if TYPE_CHECKING:
-    from mrc.endpoint.congestion.base import CongestionController
-    from mrc.endpoint.congestion.estimates import RttEstimator
-    from mrc.endpoint.paths.path_set import PathSet
-    from mrc.endpoint.requestor.loss import LossDetector
     from mrc.endpoint.tracing import QpTrace
 
 _ACKED, _LOST = int(PsnState.ACKED), int(PsnState.LOST)
@@ -71,7 +67,7 @@ class Sack:
         """Become the SACK in this row. False for one about what was never sent, or acknowledged long ago: it is counted
         and to be dropped."""
         at = batch.row(row)
-        self.cack = unwrap(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK, sent.una - 1)
+        self.cack = sent.named(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK)
         self.base = self.cack + _signed(octets.u16(batch.flat, at + _SACK_OFFSET_AT))
         self.bitmap = octets.u64(batch.flat, at + _BITMAP_AT)
         seth = octets.u16(batch.flat, at + _SETH_AT)
@@ -116,13 +112,13 @@ class Acknowledgements:
     """Applies acknowledgements to the record of what was sent. `service_time`: reflected timestamps are moved by it."""
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
-        self._sent: SentPackets = sending.sent
+        self._sent = sending.sent
         self._trace: readonly[QpTrace | None] = qp.trace
-        self._rtt: RttEstimator = sending.rtt
-        self._loss: LossDetector = sending.loss
-        self._paths: PathSet = qp.paths
-        self._controller: CongestionController = sending.controller
-        self._counters: Counters = qp.counters
+        self._rtt = sending.rtt
+        self._loss = sending.loss
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._counters = qp.counters
         self._service_time: bool = Capability.SVC_TIME in qp.agreed and qp.config.timestamps
         # Of the acknowledgement at hand: packets newly arrived, and the bytes of those that were in the network.
         self._arrived = self._removed = 0

@@ -21,18 +21,10 @@ from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import PsnState
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
 from mrc.wire.compiled import public, readonly, with_gil
-from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
 
 if TYPE_CHECKING:
-    from mrc.endpoint.congestion.base import CongestionController
-    from mrc.endpoint.congestion.estimates import RttEstimator
-    from mrc.endpoint.counters import Counters
-    from mrc.endpoint.paths.path_set import PathSet
-    from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
-    from mrc.endpoint.requestor.send_queue import SendQueue
-    from mrc.endpoint.requestor.sent import SentPackets
     from mrc.endpoint.tracing import QpTrace
 
 _OUTSTANDING, _ACKED = int(PsnState.OUTSTANDING), int(PsnState.ACKED)
@@ -62,26 +54,26 @@ class Feedback:
         probes: Probes,
         room: SendRoom,
     ) -> None:
-        self._qpn: int = qp.qpn
+        self._qpn = qp.qpn
         self._dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
-        self._tail_least: int = qp.config.loss.tail_probe_min_ns
-        self._mpr: int = qp.config.mpr
-        self._send_window: int = qp.config.send_window
-        self._follows_shrink: bool = qp.config.follow_shrinking_mpr
-        self._sent: SentPackets = sending.sent
+        self._tail_least = qp.config.loss.tail_probe_min_ns
+        self._mpr = qp.config.mpr
+        self._send_window = qp.config.send_window
+        self._follows_shrink = qp.config.follow_shrinking_mpr
+        self._sent = sending.sent
         # The highest cack_psn of a SACK that told an edge.
-        self._told_at: int = sending.sent.una - 1
-        self._rtt: RttEstimator = sending.rtt
-        self._loss: LossDetector = sending.loss
+        self._told_at = sending.sent.una - 1
+        self._rtt = sending.rtt
+        self._loss = sending.loss
         self._acknowledgements = acknowledgements
         self._nacks = nacks
-        self._retries: RetryBudget = sending.retries
+        self._retries = sending.retries
         self._probes = probes
-        self._queue: SendQueue = sending.queue
-        self._resend: Heap = sending.resend
-        self._paths: PathSet = qp.paths
-        self._controller: CongestionController = sending.controller
-        self._counters: Counters = qp.counters
+        self._queue = sending.queue
+        self._resend = sending.resend
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._counters = qp.counters
         self._room = room
         self._fail: public[Callable[[WorkStatus, str, int], None]] = sending.fail
         self._trace: readonly[QpTrace | None] = qp.trace
@@ -115,7 +107,7 @@ class Feedback:
     def on_ack(self, cack_psn: int, now: int) -> None:
         """A transport ACK with this cack_psn (24 bit)."""
         self._counters.acks_received += 1
-        cack = unwrap(cack_psn, self._sent.una - 1)
+        cack = self._sent.named(cack_psn)
         if cack >= self._sent.next_psn:
             self._counters.ack_for_unsent_psn += 1
             return
@@ -131,7 +123,7 @@ class Feedback:
     def on_nak(self, psn: int, syndrome: int, now: int) -> None:
         """The peer refused the request with this PSN (24 bit), and says why: the QP is over."""
         self._counters.naks_received += 1
-        offending = unwrap(psn, self._sent.una)
+        offending = self._sent.named(psn)
         if self._sent.una <= offending < self._sent.next_psn:
             self._refused(offending, syndrome)
         else:

@@ -34,11 +34,11 @@ class LossDetector:
     def __init__(self, sent: SentPackets, rtt: RttEstimator, config: LossConfig, local_ack_timeout_ns: int) -> None:
         self._sent = sent
         self._rtt = rtt
-        self._guard_packets: int = config.reorder_guard_packets
-        self._guard_divisor: int = min(config.reorder_guard_divisor, _MOST)
-        self._guard_max_rtts: int = min(config.reorder_guard_max_rtts, _MOST)
-        self._least_timer: int = config.path_timer_min_ns
-        self._timer_at_first: int = config.path_timer_initial_ns
+        self._guard_packets = config.reorder_guard_packets
+        self._guard_divisor = min(config.reorder_guard_divisor, _MOST)
+        self._guard_max_rtts = min(config.reorder_guard_max_rtts, _MOST)
+        self._least_timer = config.path_timer_min_ns
+        self._timer_at_first = config.path_timer_initial_ns
         self._local_ack_timeout = local_ack_timeout_ns
         self._guard_scale = 1
         self._guard_settles_at = 0
@@ -239,11 +239,11 @@ class RetryBudget:
     def __init__(self, config: QpConfig, sent: SentPackets, rtt: RttEstimator) -> None:
         self._sent = sent
         self._rtt = rtt
-        self._linear: int = config.linear_retries
-        self._exponential: int = config.exponential_retries
-        self._timeout_ns: int = config.local_ack_timeout_ns
+        self._linear = config.linear_retries
+        self._exponential = config.exponential_retries
+        self._timeout_ns = config.local_ack_timeout_ns
         # Whether all PSNs draw on one budget, and what was drawn on it since the oldest PSN became that.
-        self._per_qp: bool = config.retry_budget_per_qp
+        self._per_qp = config.retry_budget_per_qp
         self._drawn = 0
         # Of one PSN; _NONE where the budget alone counts.
         self._most_timeouts: int = _NONE if config.timeout_retries is None else config.timeout_retries

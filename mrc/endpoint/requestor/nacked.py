@@ -18,17 +18,10 @@ from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire import octets
 from mrc.wire.compiled import const_u8s, public, python, readonly, with_gil
 from mrc.wire.names import NackReason
-from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX, fields_at
 
 if TYPE_CHECKING:
-    from mrc.endpoint.congestion.base import CongestionController
-    from mrc.endpoint.congestion.estimates import RttEstimator
-    from mrc.endpoint.counters import Counters
-    from mrc.endpoint.paths.path_set import PathSet
-    from mrc.endpoint.requestor.loss import LossDetector, RetryBudget
-    from mrc.endpoint.requestor.sent import SentPackets
     from mrc.endpoint.tracing import QpTrace
 
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
@@ -84,23 +77,23 @@ class NackHandler:
     """
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
-        self._most_wait: int = qp.config.local_ack_timeout_ns
-        self._fails_on_unknown: bool = qp.config.fail_on_unknown_nack
+        self._most_wait = qp.config.local_ack_timeout_ns
+        self._fails_on_unknown = qp.config.fail_on_unknown_nack
         self._trace: readonly[QpTrace | None] = qp.trace
-        self._sent: SentPackets = sending.sent
-        self._rtt: RttEstimator = sending.rtt
-        self._loss: LossDetector = sending.loss
-        self._paths: PathSet = qp.paths
-        self._controller: CongestionController = sending.controller
-        self._retries: RetryBudget = sending.retries
-        self._counters: Counters = qp.counters
-        self._resend: Heap = sending.resend
+        self._sent = sending.sent
+        self._rtt = sending.rtt
+        self._loss = sending.loss
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._retries = sending.retries
+        self._counters = qp.counters
+        self._resend = sending.resend
         self._fail: public[Callable[[WorkStatus, str, int], None]] = sending.fail
         # PSNs by when they are due, ns; one for which `sent.due_at` says otherwise is void.
         self._waiting = Heap()
         self.waits = False
         # The oldest unacknowledged PSN when what waits was last looked at.
-        self._oldest: int = sending.sent.una
+        self._oldest = sending.sent.una
         self._waiting_for_window = Heap()  # of PSNs
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW
@@ -108,7 +101,7 @@ class NackHandler:
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """A NACK. One that names what was never sent is dropped."""
         at = batch.row(row)
-        psn = unwrap(octets.u32(batch.flat, at + _NACK_PSN_AT) & _PSN_MASK, self._sent.una)
+        psn = self._sent.named(octets.u32(batch.flat, at + _NACK_PSN_AT) & _PSN_MASK)
         reason = batch.flat[at + _REASON_AT]
         if psn >= self._sent.next_psn:
             self._counters.ack_for_unsent_psn += 1

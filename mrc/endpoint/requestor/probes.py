@@ -17,8 +17,6 @@ from mrc.wire.rows import HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
 from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
-    from mrc.endpoint.counters import Counters
-    from mrc.endpoint.paths.path_set import PathSet
     from mrc.endpoint.tracing import QpTrace
 
 _TAIL = _NONE = -1
@@ -45,19 +43,19 @@ class Probes:
 
     def __init__(self, qp: QpParts, waits_at_most_ns: int) -> None:
         """`waits_at_most_ns`: how long the peer may be silent."""
-        self._qpn: int = qp.qpn
+        self._qpn = qp.qpn
         self._trace: readonly[QpTrace | None] = qp.trace
-        self._peer_qpn: int = qp.peer.qpn
-        self._longest_interval: int = qp.config.local_ack_timeout_ns
-        self._longest_held: int = min(waits_at_most_ns // 4, qp.config.paths.probe_interval_max_ns)
-        self._paths: PathSet = qp.paths
-        self._counters: Counters = qp.counters
-        self._traffic_class: int = qp.classes.probe
+        self._peer_qpn = qp.peer.qpn
+        self._longest_interval = qp.config.local_ack_timeout_ns
+        self._longest_held = min(waits_at_most_ns // 4, qp.config.paths.probe_interval_max_ns)
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._traffic_class = qp.classes.probe
         self._path_probing: readonly[PathProbing] = PathProbing(qp.paths, qp.config.paths, qp.trace)
         self._next = self._unsent = 0
         # A ring of those remembered; its last place.
         self._places = _LEAST_REMEMBERED - 1
-        self._cells: pointer = octets.words(_LEAST_REMEMBERED * _COLUMNS)
+        self._cells = octets.words(_LEAST_REMEMBERED * _COLUMNS)
         # When the tail probe that was answered last had been asked for, ns.
         self.asked_at = 0
         self.waiting = False

@@ -11,7 +11,6 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, Capability
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.congestion.estimates import RttEstimator
-from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
@@ -47,10 +46,10 @@ class Requestor:
     ) -> None:
         config = qp.config
         self._controller = controller
-        self._counters: Counters = qp.counters
+        self._counters = qp.counters
         self._completions = completions
-        self._tail_least_ns: int = config.loss.tail_probe_min_ns
-        self.packet_bytes: int = full_packet_bytes(config)
+        self._tail_least_ns = config.loss.tail_probe_min_ns
+        self.packet_bytes = full_packet_bytes(config)
         dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
         self._most: int = max(config.mpr, config.max_mpr) * MPR_UNIT if dynamic_mpr else config.send_window
         # The rings get their size with the first work: many QPs never have any.

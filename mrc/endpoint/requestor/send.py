@@ -41,11 +41,6 @@ from mrc.wire.rows import (
 from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
-    from mrc.endpoint.congestion.base import CongestionController
-    from mrc.endpoint.counters import Counters
-    from mrc.endpoint.parts.numbers import Heap
-    from mrc.endpoint.paths.path_set import PathSet
-    from mrc.endpoint.requestor.sent import SentPackets
     from mrc.endpoint.tracing import QpTrace
 
 _ROOM, _BTH_AT, _PSN_BITS, _TS = HEADER_ROOM, BTH_AT, PSN_BITS_MASK, TS
@@ -131,13 +126,13 @@ class RequestMaker:
     _msns: i64s
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
-        self._sent: SentPackets = sending.sent
-        self._queue: SendQueue = sending.queue
-        self._paths: PathSet = qp.paths
-        self._counters: Counters = qp.counters
-        self._path_mtu: int = qp.config.path_mtu
-        self._first_class: int = qp.classes.data
-        self._again_class: int = qp.classes.retransmission
+        self._sent = sending.sent
+        self._queue = sending.queue
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._path_mtu = qp.config.path_mtu
+        self._first_class = qp.classes.data
+        self._again_class = qp.classes.retransmission
         self._headers = RequestHeaders(
             sending.queue,
             peer_qpn=qp.peer.qpn,
@@ -192,13 +187,13 @@ class DataSender:
     """
 
     def __init__(self, qp: QpParts, sending: SendingParts, requests: RequestMaker) -> None:
-        self._sent: SentPackets = sending.sent
-        self._queue: SendQueue = sending.queue
+        self._sent = sending.sent
+        self._queue = sending.queue
         self._requests = requests
-        self._paths: PathSet = qp.paths
-        self._counters: Counters = qp.counters
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._trace: readonly[QpTrace | None] = qp.trace
-        self.resend: Heap = sending.resend
+        self.resend = sending.resend
 
     def has_lost(self) -> bool:
         """Whether anything lost waits to be sent again."""
@@ -265,12 +260,12 @@ class SendRoom:
     """
 
     def __init__(self, qp: QpParts, sending: SendingParts, sender: DataSender, nacks: NackHandler, most: int) -> None:
-        self._sent: SentPackets = sending.sent
-        self._queue: SendQueue = sending.queue
+        self._sent = sending.sent
+        self._queue = sending.queue
         self._sender = sender
         self._nacks = nacks
-        self._paths: PathSet = qp.paths
-        self._controller: CongestionController = sending.controller
+        self._paths = qp.paths
+        self._controller = sending.controller
         self._most = most
 
     def may_send(self) -> bool:

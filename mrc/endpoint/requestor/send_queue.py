@@ -60,8 +60,8 @@ class SendQueue:
 
     def __init__(self, config: QpConfig, completions: CompletionRing) -> None:
         self._completions = completions
-        self._max_wimm: int = config.max_wimm
-        self._path_mtu: int = config.path_mtu
+        self._max_wimm = config.max_wimm
+        self._path_mtu = config.path_mtu
         self.oldest = self.unsent = self.next_msn = 0
         self.next_rqmsn = 0
         self.immediates_out = 0  # writes with immediate begun and not acknowledged

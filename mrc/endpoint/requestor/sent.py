@@ -14,6 +14,7 @@ from enum import IntEnum
 from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
 from mrc.wire.compiled import i64s, may_raise, pointer, public, python, readonly, u8s
+from mrc.wire.psn import PSN_HALF, PSN_MASK
 
 
 class PsnState(IntEnum):
@@ -26,8 +27,7 @@ class PsnState(IntEnum):
 
 
 _OUTSTANDING, _LOST = int(PsnState.OUTSTANDING), int(PsnState.LOST)
-
-
+_PSN_MASK, _PSN_HALF = PSN_MASK, PSN_HALF
 _LEAST_RING, _PSN_RINGS = 16, 8
 
 
@@ -43,25 +43,6 @@ class SentPackets:
     peer ever granted; `head` the oldest transmission not settled by loss detection, `next_transmission` the next to be
     made.
     """
-
-    mask: int
-    log_mask: int
-    state: u8s
-    by_timer: u8s
-    psn: i64s
-    times_sent: i64s
-    transmission: i64s
-    retries: i64s
-    waits: i64s
-    due_at: i64s
-    lost_ev: i64s
-    blamed: i64s
-    _most_log: int
-    log_psn: pointer
-    log_sent_at: pointer
-    log_size: pointer
-    log_ev: pointer
-    log_outstanding: pointer
 
     def __init__(self, window: int, first_psn: int) -> None:
         self.first_psn: readonly[int] = first_psn
@@ -193,6 +174,11 @@ class SentPackets:
         return psn >= self.una and self.state[psn & self.mask] == _LOST
 
     # ------------------------------------------------------------------ what becomes of it
+
+    def named(self, psn: int) -> int:
+        """The unbounded number of the 24 bits by which a peer names a PSN: the nearest to the last acknowledged."""
+        acknowledged = self.una - 1
+        return acknowledged + ((psn - acknowledged + _PSN_HALF & _PSN_MASK) - _PSN_HALF)
 
     def settle(self, transmission: int) -> int:
         """This transmission is no longer in the network. Returns its bytes if it was until now, else 0."""

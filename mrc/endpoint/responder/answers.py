@@ -31,8 +31,7 @@ from mrc.wire.rows import (
 from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
-    from mrc.endpoint.counters import Counters
-    from mrc.endpoint.tracing import QpTrace
+    pass
 
 # Where in a packet: opcode, flags, pkey and dqp, in eight bytes; psn_word.
 _BTH_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
@@ -75,7 +74,7 @@ class PendingAnswers:
     def __init__(self) -> None:
         self.count = self._first = 0
         self._room = _LEAST_PENDING
-        self._cells: pointer = octets.words(_COLUMNS * self._room)
+        self._cells = octets.words(_COLUMNS * self._room)
 
     def __dealloc__(self) -> None:
         octets.free_words(self._cells)
@@ -173,8 +172,8 @@ class SackMaker:
         self._received = received
         self._window = window
         self._budget = budget
-        self._paths: PathSet = qp.paths
-        self._counters: Counters = qp.counters
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._packets = packets
         self._bytes_since = 0
         self._penalty = self._restore_word = 0
@@ -261,11 +260,11 @@ class NackMaker:
     _dpdcid: int
 
     def __init__(self, qp: QpParts, packets: ControlPackets) -> None:
-        self._trace: QpTrace | None = qp.trace
+        self._trace = qp.trace
         self._spdcid, self._dpdcid = dcids(qp)
-        self._cc_type: int = qp.wire.neth_cc_type << _CC_TYPE_SHIFT
-        self._paths: PathSet = qp.paths
-        self._counters: Counters = qp.counters
+        self._cc_type = qp.wire.neth_cc_type << _CC_TYPE_SHIFT
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._packets = packets
         self._planes: int = len(set(memoryview(qp.paths.table.port)))
         self._last_port = _NO_PORT

@@ -35,7 +35,7 @@ class ReceivedPsns:
 
     def __init__(self, span: int, first_psn: int) -> None:
         size = ring_size(span)
-        self._mask: int = size - 1
+        self._mask = size - 1
         self._arrived: u8s = memoryview(bytearray(size))
         self._ends: u8s = memoryview(bytearray(size))
         self.epsn: public[int] = first_psn
@@ -172,9 +172,9 @@ class ReceiveBudget:
 
     def __init__(self, config: ReceivingConfig) -> None:
         self._most: int = _UNBOUNDED if config.most_packets is None else config.most_packets
-        self._active_ns: int = config.active_ns
-        self._backlog: int = config.backlog_packets
-        self._capacity: int = self._most
+        self._active_ns = config.active_ns
+        self._backlog = config.backlog_packets
+        self._capacity = self._most
         # QPs that receive.
         self._receiving = Table(_COLUMNS)
         self._look_at = 0

@@ -143,7 +143,7 @@ class Reflector:
     _unit_1_ns: int
 
     def __init__(self, wire: WireProfile, units_ns: tuple[int, int]) -> None:
-        self._low_half_in_port: bool = wire.ev_low_half_in_source_port
+        self._low_half_in_port = wire.ev_low_half_in_source_port
         self._unit_0_ns, self._unit_1_ns = units_ns
 
     def of_request(self, answer: Answer, batch: ReceivedBatch, packet: ReceivedPacket, whole: bool) -> None:
@@ -268,7 +268,6 @@ class MessageChecks:
     `refusal` receives why a request is refused.
     """
 
-    _mask: int
     _tags: i64s
 
     def __init__(self, span: int, first_psn: int, path_mtu: int, refusal: Refusal) -> None:

@@ -50,8 +50,6 @@ from mrc.wire.rows import (
 from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
-    from mrc.endpoint.counters import Counters
-    from mrc.endpoint.paths.path_set import PathSet
     from mrc.endpoint.tracing import QpTrace
 
 # Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
@@ -85,20 +83,20 @@ class Responder:
         fail: Callable[[WorkStatus, str], None],
     ) -> None:
         config, agreed, first_psn = qp.config, qp.agreed, qp.peer.first_psn
-        self._qpn: int = qp.qpn
+        self._qpn = qp.qpn
         self._budget = budget
         self._trace: readonly[QpTrace | None] = qp.trace
-        self._paths: PathSet = qp.paths
-        self._counters: Counters = qp.counters
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._packets = ControlPackets(qp.paths, qp.peer.qpn, qp.classes.control)
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
         receives.may_wait = config.responder.wait_for_receive_ns > 0
-        self._receive_wait_ns: int = config.responder.wait_for_receive_ns
+        self._receive_wait_ns = config.responder.wait_for_receive_ns
         # When the immediate that waits for a receive is refused, ns; FOREVER while none waits.
         self._receive_due = _FOREVER
         self._fail = fail
-        self._se: int = qp.wire.solicited_event_bit
+        self._se = qp.wire.solicited_event_bit
         self._answers_trims = Capability.TRIM_NACK in agreed
         rate = config.responder.answers_burst, config.responder.answers_per_second
         self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
@@ -117,14 +115,14 @@ class Responder:
         self._answer, self._request = Answer(), PeerRequest()
         self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
         self._limits = ResourceLimits(config.responder)
-        self._nacks_beyond: bool = config.responder.nack_out_of_window
+        self._nacks_beyond = config.responder.nack_out_of_window
         self._noted_at = _NEVER
         # Whether a request that came in ERROR waits for its answer, and whether it may have been acknowledged.
         self._gave_notice = self._notice_is_old = False
         self._ack_due = False
         # A SACK that goes at once says as much as an ACK (behaviour.md, Transport ACK): that may be left to a later one
         # for so long, counted from the first that was. At 0 none waits. When it has to go, ns; FOREVER: none waits now.
-        self._ack_after_ns: int = config.responder.ack_after_sack_ns
+        self._ack_after_ns = config.responder.ack_after_sack_ns
         self._ack_due_at = _FOREVER
         self._nak_due = False
         # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.

@@ -107,13 +107,13 @@ class Egresses:
     ) -> None:
         self._pool = pool
         self._wheel = wheel
-        self._hosts_per_shard: int = sharding.hosts_per_shard
+        self._hosts_per_shard = sharding.hosts_per_shard
         self._shard = shard
-        self._first_between: int = sharding.first_between
+        self._first_between = sharding.first_between
         self._alone = sharding.count == 1
         self.crossings = Crossings(sharding.count)
         self._host_directions: int = directions.of_hosts
-        self._uplinks: int = topology.uplinks
+        self._uplinks = topology.uplinks
         self._seed: unsigned = directions.seed
         self.words: i64s = directions.words
         self.cells: i32s = directions.cells

@@ -45,9 +45,9 @@ class EventWheel:
                 f"a packet takes up to {farthest_ns} ns from one end of a link to the other, and at most "
                 f"{LONGEST_SPAN - 1} can be simulated: take a higher rate or a shorter delay"
             )
-        self.span: int = span
-        self._mask: int = span - 1
-        self._words: int = span // _BITS - 1
+        self.span = span
+        self._mask = span - 1
+        self._words = span // _BITS - 1
         self._pool = pool
         self._directions = directions
         self._directions_known: i32s = short_numbers(0)

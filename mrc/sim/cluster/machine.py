@@ -39,7 +39,7 @@ from mrc.sim.fault import SimulationFault
 from mrc.sim.host import MOST_WAITING, PULL, REFILL_BELOW
 from mrc.sim.link import OUTER_BYTES
 from mrc.wire import octets
-from mrc.wire.compiled import i32s, i64s, may_raise, public, python, u8s, with_gil
+from mrc.wire.compiled import i64s, may_raise, public, python, u8s, with_gil
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
@@ -88,16 +88,16 @@ class Machine:
         self.until: public[int] = 0
         self.events = self.hops = self.sent = self.delivered = self.delivered_cut = self.placed_bytes = 0
         self._hosts = hosts
-        self._handles: i64s = columns.handles
-        self._first_waiting: i32s = columns.first_waiting
-        self._last_waiting: i32s = columns.last_waiting
-        self._host_pending: u8s = columns.pending
-        self._timer_at: i64s = columns.timer_at
-        self._looks_at: i64s = columns.looks_at
+        self._handles = columns.handles
+        self._first_waiting = columns.first_waiting
+        self._last_waiting = columns.last_waiting
+        self._host_pending = columns.pending
+        self._timer_at = columns.timer_at
+        self._looks_at = columns.looks_at
         self._timers = Heap()  # times and hosts
-        self.first_qp: i64s = columns.first_qp
-        self.boundary: i64s = columns.boundary
-        self.placed: i64s = columns.placed
+        self.first_qp = columns.first_qp
+        self.boundary = columns.boundary
+        self.placed = columns.placed
         self._transmitted = TransmitBatch(_PULL, headers_only=True)
         self._received_headers: u8s = octet_column(_MOST_RECEIVED * ROOM)
         self._lengths: i64s = numbers(_MOST_RECEIVED)

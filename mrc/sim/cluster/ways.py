@@ -19,16 +19,16 @@ class Ways:
 
     def __init__(self, topology: Topology, pool: PacketPool) -> None:
         self._pool = pool
-        self._planes: int = topology.planes
-        self._hosts_per_leaf: int = topology.hosts_per_leaf
-        self._leaves: int = topology.leaves
-        self._spines: int = topology.spines
+        self._planes = topology.planes
+        self._hosts_per_leaf = topology.hosts_per_leaf
+        self._leaves = topology.leaves
+        self._spines = topology.spines
         self._three_tiers = topology.tiers == 3
-        self._leaves_per_pod: int = topology.leaves_per_pod
-        self._pods: int = topology.pods
-        self._cores: int = topology.cores_per_spine
-        self._host_cables: int = topology.host_cables
-        self._leaf_cables: int = topology.leaf_cables
+        self._leaves_per_pod = topology.leaves_per_pod
+        self._pods = topology.pods
+        self._cores = topology.cores_per_spine
+        self._host_cables = topology.host_cables
+        self._leaf_cables = topology.leaf_cables
 
     def first(self, host: int, plane: int) -> int:
         """The direction by which a host sends on a plane."""
