@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from calibration import calibration_s
 
 
 @pytest.fixture(autouse=True)
-def calibrated(benchmark):
+def calibrated(benchmark: Any) -> Iterator[None]:
     before = calibration_s()
     yield
     benchmark.extra_info["calibration_s"] = [before, calibration_s()]

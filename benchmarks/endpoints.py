@@ -64,7 +64,9 @@ class Pair:
 
     def data(self) -> list[ReceivedBatch]:
         """Everything the sender has to say, in batches of 128 packets of data."""
-        batch, packets, ports = TransmitBatch(BATCH), [], []
+        batch = TransmitBatch(BATCH)
+        packets: list[bytes] = []
+        ports: list[int] = []
         while len(packets) < self._window:
             batch.clear()
             self.now += 1000
@@ -78,7 +80,9 @@ class Pair:
 
     def sacks(self, data: Sequence[ReceivedBatch]) -> list[ReceivedBatch]:
         """What the receiver answers to these."""
-        batch, packets, ports = TransmitBatch(BATCH), [], []
+        batch = TransmitBatch(BATCH)
+        packets: list[bytes] = []
+        ports: list[int] = []
         for arrived in data:
             self.now += 1000
             self.receiver.receive(arrived, self.now)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from endpoints import BATCH, Pair, paths_of
 
 from mrc.endpoint.completion_ring import CompletionRing
+from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.requestor.send import RequestHeaders
@@ -25,31 +28,32 @@ PATH = paths_of(0)[0]
 FRAMES = Frames()
 FRAMES.add(PATH.template, PATH.port, PATH.destination)
 REGION = MemoryRegion(bytes(4096 * BATCH), 0, remote_write=False)
-QUEUE = SendQueue(QpConfig(path_mtu=4096), CompletionRing(0, [].append))
+DONE: list[Completion] = []
+QUEUE = SendQueue(QpConfig(path_mtu=4096), CompletionRing(0, DONE.append))
 QUEUE.post(WriteRequest(0, REGION, 0, 4096 * BATCH, 0, 0))
 
 
 def _fill(batch: TransmitBatch) -> None:
     batch.clear()
-    headers = RequestHeaders(QUEUE, peer_qpn=1, path_mtu=4096, timestamps=True)
+    headers = RequestHeaders(QUEUE, peer_qpn=1, path_mtu=4096, timestamps=True, se=0)
     for psn in range(BATCH):
         row = batch.append(FRAMES, 0, 0, headers.length(0, psn), REGION.address + 4096 * psn, 4096)
         headers.write(batch, row, 0, 0, psn, psn, 0)
 
 
-def test_headers_of_128_packets(benchmark):
+def test_headers_of_128_packets(benchmark: Any) -> None:
     batch = TransmitBatch(BATCH)
     benchmark(_fill, batch)
     assert batch.count == BATCH
 
 
-def test_icrcs_of_128_packets_to_send(benchmark):
+def test_icrcs_of_128_packets_to_send(benchmark: Any) -> None:
     batch = TransmitBatch(BATCH)
     _fill(batch)
     benchmark(batch.seal, 0)
 
 
-def test_icrcs_of_128_received_packets(benchmark):
+def test_icrcs_of_128_received_packets(benchmark: Any) -> None:
     (data,) = Pair(BATCH).data()
 
     def look() -> bool:
@@ -58,7 +62,7 @@ def test_icrcs_of_128_received_packets(benchmark):
     assert benchmark(look)
 
 
-def test_fields_of_128_received_packets(benchmark):
+def test_fields_of_128_received_packets(benchmark: Any) -> None:
     (data,) = Pair(BATCH).data()
 
     def read(batch: ReceivedBatch) -> int:
@@ -68,7 +72,7 @@ def test_fields_of_128_received_packets(benchmark):
     benchmark(read, data)
 
 
-def test_one_packet_read(benchmark):
+def test_one_packet_read(benchmark: Any) -> None:
     (data,) = Pair(BATCH).data()
     whole = data.packet(0)
     assert benchmark(decode_transport, whole[BTH_AT:]).malformed is None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The rules the house stands on: who imports whom, whose names are whose, and which licence holds where.
 
-Private names are ruff's affair (SLF001), imports those of `[tool.importlinter]` in pyproject.toml, and of licences
-docs/licence.md tells: every file of code says its own, and nothing loads Scapy by itself.
+Private names are ruff's affair (SLF001), imports those of `[tool.importlinter]` in pyproject.toml, licences those of
+docs/licence.md.
 """
 
 from __future__ import annotations
