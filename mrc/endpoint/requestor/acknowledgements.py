@@ -11,7 +11,7 @@ from mrc.endpoint.congestion.base import PENALTY_UNKNOWN
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sending_parts import SendingParts
-from mrc.endpoint.requestor.sent import PsnState, SentPackets
+from mrc.endpoint.requestor.sent import PsnState, SentPackets, unbounded
 from mrc.wire import octets
 from mrc.wire.compiled import public, readonly, unsigned, with_gil
 from mrc.wire.psn import PSN_MASK
@@ -67,7 +67,7 @@ class Sack:
         """Become the SACK in this row. False for one about what was never sent, or acknowledged long ago: it is counted
         and to be dropped."""
         at = batch.row(row)
-        self.cack = sent.named(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK)
+        self.cack = unbounded(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK, sent.una - 1)
         self.base = self.cack + _signed(octets.u16(batch.flat, at + _SACK_OFFSET_AT))
         self.bitmap = octets.u64(batch.flat, at + _BITMAP_AT)
         seth = octets.u16(batch.flat, at + _SETH_AT)

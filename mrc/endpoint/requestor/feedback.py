@@ -18,7 +18,7 @@ from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.requestor.probes import Probes
 from mrc.endpoint.requestor.send import SendRoom
 from mrc.endpoint.requestor.sending_parts import SendingParts
-from mrc.endpoint.requestor.sent import PsnState
+from mrc.endpoint.requestor.sent import PsnState, unbounded
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
 from mrc.wire.compiled import public, readonly, with_gil
 from mrc.wire.received_batch import ReceivedBatch
@@ -107,7 +107,7 @@ class Feedback:
     def on_ack(self, cack_psn: int, now: int) -> None:
         """A transport ACK with this cack_psn (24 bit)."""
         self._counters.acks_received += 1
-        cack = self._sent.named(cack_psn)
+        cack = unbounded(cack_psn, self._sent.una - 1)
         if cack >= self._sent.next_psn:
             self._counters.ack_for_unsent_psn += 1
             return
@@ -123,7 +123,7 @@ class Feedback:
     def on_nak(self, psn: int, syndrome: int, now: int) -> None:
         """The peer refused the request with this PSN (24 bit), and says why: the QP is over."""
         self._counters.naks_received += 1
-        offending = self._sent.named(psn)
+        offending = unbounded(psn, self._sent.una)
         if self._sent.una <= offending < self._sent.next_psn:
             self._refused(offending, syndrome)
         else:

@@ -14,7 +14,7 @@ from mrc.endpoint.parts.numbers import Heap
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.acknowledgements import OLDEST_PSNS
 from mrc.endpoint.requestor.sending_parts import SendingParts
-from mrc.endpoint.requestor.sent import PsnState
+from mrc.endpoint.requestor.sent import PsnState, unbounded
 from mrc.wire import octets
 from mrc.wire.compiled import const_u8s, public, python, readonly, with_gil
 from mrc.wire.names import NackReason
@@ -101,7 +101,7 @@ class NackHandler:
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """A NACK. One that names what was never sent is dropped."""
         at = batch.row(row)
-        psn = self._sent.named(octets.u32(batch.flat, at + _NACK_PSN_AT) & _PSN_MASK)
+        psn = unbounded(octets.u32(batch.flat, at + _NACK_PSN_AT) & _PSN_MASK, self._sent.una)
         reason = batch.flat[at + _REASON_AT]
         if psn >= self._sent.next_psn:
             self._counters.ack_for_unsent_psn += 1

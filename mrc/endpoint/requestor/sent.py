@@ -35,6 +35,11 @@ def _ring_size(at_least: int) -> python[int]:
     return max(_LEAST_RING, 1 << (at_least - 1).bit_length())
 
 
+def unbounded(psn: int, near: int) -> int:
+    """The number of the 24 bits by which a peer names a PSN: of those that end so the nearest."""
+    return near + ((psn - near + _PSN_HALF & _PSN_MASK) - _PSN_HALF)
+
+
 class SentPackets:
     """PSN and transmission rings of one QP. `window` is the most PSNs ever in use at once.
 
@@ -174,11 +179,6 @@ class SentPackets:
         return psn >= self.una and self.state[psn & self.mask] == _LOST
 
     # ------------------------------------------------------------------ what becomes of it
-
-    def named(self, psn: int) -> int:
-        """The unbounded number of the 24 bits by which a peer names a PSN: the nearest to the last acknowledged."""
-        acknowledged = self.una - 1
-        return acknowledged + ((psn - acknowledged + _PSN_HALF & _PSN_MASK) - _PSN_HALF)
 
     def settle(self, transmission: int) -> int:
         """This transmission is no longer in the network. Returns its bytes if it was until now, else 0."""
