@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rules the house stands on: who imports whom, whose names are whose, and which licence holds where.
+"""The rules the house stands on: who imports whom, whose names are whose, which licence holds where (docs/licence.md).
 
-Private names are ruff's affair (SLF001), imports those of `[tool.importlinter]` in pyproject.toml, licences those of
-docs/licence.md.
+Private names are ruff's affair (SLF001), imports those of `[tool.importlinter]` in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -83,6 +82,7 @@ def test_the_metadata_says_both_and_both_texts_are_there() -> None:
         assert (ROOT / name).read_text().lstrip().startswith(line)
 
 
+@pytest.mark.seconds
 def test_nothing_but_those_that_are_made_of_it_loads_scapy() -> None:
     """Every module is imported, but for those that the contract `scapy` allows it."""
     (scapy,) = (each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if each["id"] == "scapy")

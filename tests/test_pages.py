@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The front page runs, and what pages and sources name is there: files, classes, tests, commits of figures, states,
-requirements, sections of the protocol pages (docs/protocol) and what is quoted of them.
-
-A section is cited as `wire.md section 8` or `wire.md 8`; as `behaviour.md, Responder`, a heading; after either
-`: "..."` quotes the page, with `...` for what is left out.
+"""The front page runs, and what pages and sources name is there: files, classes, tests, figures, requirements,
+sections of the protocol pages and what is quoted of them. The forms: `wire.md section 8` or `wire.md 8`; `behaviour.md,
+Responder`, a heading; after either `: "..."` quotes the page, with `...` for what is left out.
 """
 
 from __future__ import annotations
@@ -35,6 +33,7 @@ RECORDED: dict[str, tuple[str, ...] | None] = {
 PROTOCOL = {name: TEXT[f"docs/protocol/{name}.md"] for name in ("wire", "behaviour", "nscc", "api")}
 SECTIONS = {name: re.findall(r"^#+ (?:(\d+)\. )?(.*)$", text, re.MULTILINE) for name, text in PROTOCOL.items()}
 CITING = ("mrc/**/*.py", "tests/**/*.py", "docs/**/*.md", "tools/**/*.py", "benchmarks/**/*.py", "*.md")
+INTERFACE = pytest.param("public-api --check", marks=pytest.mark.seconds)
 _CITATION = re.compile(
     r"\b(wire|behaviour|nscc|api)\.md(?:,? (?:sections? )?(\d+)|, (?=([A-Z].{0,60})))?"
     r'(?:(?:(?!\.md)[^"{]){0,100}?: "([^"]+)")?'
@@ -68,8 +67,9 @@ def names_of(path: Path) -> set[tuple[str, str]]:
 def test_a_class_that_links_to_a_file_is_in_it() -> None:
     named = {(page, *found) for page, text in TEXT.items() for found in _MEMBER.findall(text)}
     assert len(named) > 50
+    within = {at: names_of(at) for at in {(ROOT / page).parent / file for page, _, _, file in named}}
     for page, name, member, file in named:
-        assert (name, member) in names_of((ROOT / page).parent / file), f"{page}: {name}.{member} is not in {file}"
+        assert (name, member) in within[(ROOT / page).parent / file], f"{page}: {name}.{member} is not in {file}"
 
 
 def test_each_line_of_the_security_page_has_a_test_or_says_that_nothing_is_defended() -> None:
@@ -104,7 +104,7 @@ def started(tool: str, *arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("tool", ["draw-state-machines --check", "public-api --check", "requirements"])
+@pytest.mark.parametrize("tool", ["draw-state-machines --check", INTERFACE, "requirements"])
 def test_a_tool_that_holds_pages_to_the_sources_finds_nothing(tool: str) -> None:
     """State tables are drawn; the public interface is as recorded, each name of it with a docstring; requirements have
     tests, and ids are of some."""

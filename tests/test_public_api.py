@@ -24,9 +24,8 @@ METHODS = (FunctionType, property, classmethod, staticmethod)
 
 @pytest.fixture(scope="module")
 def surface() -> Any:
-    # Where a tool finds what it imports.
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "tools")
+        patch.syspath_prepend(ROOT / "tools")  # where it finds what it imports
         return runpy.run_path(str(ROOT / "tools" / "public-api"))["Surface"]()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
+CASES = TOOLS.parent / "tests" / "conformance"
 pytestmark = pytest.mark.skipif(
     Path(sys.prefix) != TOOLS.parent / ".venv" and os.environ.get("CI") != "true",
     reason="would make an environment in the checkout: run tools/test",
@@ -28,10 +29,9 @@ STARTED = sorted(
 
 def test_what_runs_interpreted_alone_runs_interpreted() -> None:
     """Such a file is skipped in the compiled part of `tools/test`."""
-    folder = TOOLS.parent / "tests" / "conformance"
     said = r"^wrong=\(tests/conformance/test_conformance_{(.*)}\.py\)$"
     (names,) = re.findall(said, (TOOLS / "test").read_text(), re.M)
-    skipped = {path.stem for path in folder.glob("test_*.py") if "\ninterpreted_alone()\n" in path.read_text()}
+    skipped = {path.stem for path in CASES.glob("test_*.py") if "\ninterpreted_alone()\n" in path.read_text()}
     assert skipped
     assert {f"test_conformance_{name}" for name in names.split(",")} == skipped | {
         "test_conformance_cases",

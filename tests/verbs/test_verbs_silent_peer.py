@@ -12,7 +12,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.verbs import QP, AsyncEventType, QPState, SendWR, VerbsError, WCStatus, connect, describe
 
 
-@pytest.mark.parametrize("count", [8, 64] if CORE.kind == COMPILED else [8])
+@pytest.mark.parametrize("count", [8, pytest.param(64, marks=pytest.mark.seconds)] if CORE.kind == COMPILED else [8])
 def test_every_qp_that_waits_for_it_has_its_event_at_once(count: int) -> None:
     """Each began to wait at another time, the last three seconds after the first. One has nothing to wait for."""
     pair = Pair(tuning=QpConfig(), cqe=512)

@@ -48,7 +48,7 @@ SIZES = [
     4097,
     8191,
     65537,
-    (1 << (20 if CORE.kind == COMPILED else 17)) + 13,
+    pytest.param((1 << (20 if CORE.kind == COMPILED else 17)) + 13, marks=pytest.mark.seconds),
 ]
 SPINES = ("p0s0", "p0s1", "p1s0", "p1s1")
 IMM = WROpcode.RDMA_WRITE_WITH_IMM

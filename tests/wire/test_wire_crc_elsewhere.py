@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.seconds
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_checksum_is_right_on_a_processor_without_the_fast_instructions(tmp_path: Path) -> None:
     """As on aarch64: octets.h without what it has for x86-64. CRC-32 of "123456789" is the catalogue's check value."""

@@ -261,6 +261,7 @@ def test_what_cannot_be_probed_is_the_callers_mistake() -> None:
     assert hand.transmitted() == []
 
 
+@pytest.mark.seconds
 def test_what_is_out_is_bounded_and_ids_come_round() -> None:
     """65,536 request ids; 17 times 4096 probes that nobody answers, then one more under an old id."""
     hand = HandPeer()

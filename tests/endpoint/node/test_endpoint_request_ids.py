@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hand_operations import PORT_STATUS_UPDATE, answered, requests
 from hand_peer import MILLISECOND, HandPeer
 
@@ -11,6 +12,7 @@ from mrc.wire.transmit_batch import TransmitBatch
 ROUND = 4096
 
 
+@pytest.mark.seconds
 def test_an_update_that_nobody_answers_keeps_its_id_when_65536_probes_pass_by() -> None:
     hand = HandPeer()
     (node,) = hand.endpoint.peer_nodes.values()

@@ -102,6 +102,7 @@ def test_a_generated_srv6_profile_may_have_every_ev_its_fields_allow() -> None:
     assert by_plane(paths) == {plane: [plane << 24 | uplink for uplink in range(4)] for plane in (0, 1)}
 
 
+@pytest.mark.seconds
 def test_of_a_generated_srv6_profile_2_to_the_16_evs_are_looked_at() -> None:
     """Each of them, so that one that names no path is refused by name; of twice as many none."""
     for mask, says in ((0, r"EV 0x00000100 names uplink 256 .* must be 0\.\.255"), (1, "at most 65536 are looked at")):
