@@ -44,14 +44,27 @@ def attribute(kind: int, payload: bytes) -> bytes:
     return ATTRIBUTE.pack(ATTRIBUTE.size + len(payload), kind) + payload + bytes(-len(payload) % 4)
 
 
+def text(kind: int, content: str) -> bytes:
+    """An attribute that is text, which ends with a zero."""
+    return attribute(kind, content.encode() + b"\0")
+
+
+def number(kind: int, value: int) -> bytes:
+    """An attribute that is a number of 32 bits, in this machine's order."""
+    return attribute(kind, struct.pack("=I", value))
+
+
 def attributes(data: bytes, at: int = 0, end: int | None = None) -> dict[int, bytes]:
     """The attributes between two places, by kind; of several of one kind the last."""
-    found = {}
+    return dict(list_of(data, at, end))
+
+
+def list_of(data: bytes, at: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """(kind, payload) of each attribute between two places; ends where one makes no sense."""
     end = len(data) if end is None else end
     while at + ATTRIBUTE.size <= end:
         length, kind = ATTRIBUTE.unpack_from(data, at)
         if length < ATTRIBUTE.size:
-            break
-        found[kind & _KIND] = data[at + ATTRIBUTE.size : at + length]
+            return
+        yield kind & _KIND, data[at + ATTRIBUTE.size : at + length]
         at += (length + 3) & ~3
-    return found

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """nftables over netlink: tables with one chain each, at a hook for what arrives, made or replaced as a whole.
 
-pyroute2 does the encoding; numbers are those of linux/netfilter/nf_tables.h.
+Numbers are those of linux/netfilter/nf_tables.h and nfnetlink.h. Numbers of nftables are in network order.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import Any
 
-from pyroute2.netlink.nfnetlink import nfgen_msg
-from pyroute2.netlink.nfnetlink.nftsocket import nft_chain_msg, nft_rule_msg, nft_table_msg
-
+from mrc import netlink
 from mrc.lab.netlink import NetlinkSocket, Request
+from mrc.netlink import ACK, attribute, text
 
 NETLINK_NETFILTER = 12
 FAMILY_NETDEV, FAMILY_IPV6 = 5, 10
@@ -27,87 +26,89 @@ NETWORK_HEADER, TRANSPORT_HEADER = 1, 2
 _SUBSYSTEM = 10 << 8
 _BATCH_BEGIN, _BATCH_END = 0x10, 0x11
 _NEWTABLE, _DELTABLE, _NEWCHAIN, _NEWRULE = 0, 2, 3, 6
-_REQUEST, _ACK, _CREATE, _APPEND = 0x001, 0x004, 0x400, 0x800
+_CREATE, _APPEND = 0x400, 0x800
+_HEADER = struct.Struct("!BBH")  # struct nfgenmsg: family, version, resource
 _HOOK_ARRIVING = 0  # prerouting of IPv6, ingress of an interface
 _CHAIN = "arriving"
 
-# One expression of a rule; a rule is a list of them, each passing the packet on to the next or not.
-Expression = dict[str, Any]
+_TABLE_NAME = 1
+_CHAIN_TABLE, _CHAIN_NAME, _CHAIN_HOOK, _CHAIN_TYPE = 1, 3, 4, 7
+_HOOK_NUMBER, _HOOK_PRIORITY, _HOOK_DEVICE = 1, 2, 3
+RULE_TABLE, _RULE_CHAIN, RULE_EXPRESSIONS = 1, 2, 4
+LIST_ELEMENT = 1
+EXPRESSION_NAME, EXPRESSION_DATA = 1, 2
+DATA_VALUE, _DATA_VERDICT = 1, 2
+_VERDICT_CODE = 1
+_META_DREG, _META_KEY, _META_SREG = 1, 2, 3
+_PAYLOAD_DREG, _PAYLOAD_BASE, _PAYLOAD_OFFSET, _PAYLOAD_LEN = 1, 2, 3, 4
+_CMP_SREG, _CMP_OP, CMP_DATA = 1, 2, 3
+_BYTEORDER_SREG, _BYTEORDER_DREG, _BYTEORDER_OP, _BYTEORDER_LEN, _BYTEORDER_SIZE = 1, 2, 3, 4, 5
+_BITWISE_SREG, _BITWISE_DREG, _BITWISE_LEN, _BITWISE_MASK, _BITWISE_XOR = 1, 2, 3, 4, 5
+_IMMEDIATE_DREG, _IMMEDIATE_DATA = 1, 2
+_VERDICT_REGISTER, _VERDICT_DROP = 0, 0
+
+# One expression of a rule, encoded; a rule is a list of them, each passing the packet on to the next or not.
+Expression = bytes
 
 
-def message(content: Any, kind: int, flags: int, family: int, attributes: list[tuple[str, Any]]) -> bytes:
+def message(kind: int, flags: int, family: int, attributes: bytes = b"") -> bytes:
     """One nftables message of this kind, encoded."""
-    content["header"]["type"] = _SUBSYSTEM | kind
-    content["header"]["flags"] = _REQUEST | flags
-    content["nfgen_family"] = family
-    content["attrs"] = attributes
-    content.encode()
-    return bytes(content.data)
+    return netlink.message(_SUBSYSTEM | kind, flags, _HEADER.pack(family, 0, 0) + attributes)
 
 
-def expression(name: str, attributes: list[tuple[str, Any]]) -> Expression:
-    return {"attrs": [("NFTA_EXPR_NAME", name), ("NFTA_EXPR_DATA", {"attrs": attributes})]}
+def number(kind: int, value: int) -> bytes:
+    """An attribute that is a number of 32 bits; a priority may be below zero."""
+    return attribute(kind, struct.pack("!I", value & 0xFFFFFFFF))
+
+
+def expression(name: str, attributes: bytes) -> Expression:
+    return attribute(LIST_ELEMENT, text(EXPRESSION_NAME, name) + attribute(EXPRESSION_DATA, attributes))
 
 
 def load_meta(key: int) -> Expression:
     """Something the kernel knows of the packet, into the register."""
-    return expression("meta", [("NFTA_META_KEY", key), ("NFTA_META_DREG", REGISTER)])
+    return expression("meta", number(_META_KEY, key) + number(_META_DREG, REGISTER))
 
 
 def set_meta(key: int) -> Expression:
     """The register, into something the kernel keeps with the packet."""
-    return expression("meta", [("NFTA_META_KEY", key), ("NFTA_META_SREG", REGISTER)])
+    return expression("meta", number(_META_KEY, key) + number(_META_SREG, REGISTER))
 
 
 def load_bytes(header: int, offset: int, length: int) -> Expression:
     """Bytes of a header, as they are, into the register."""
-    return expression(
-        "payload",
-        [
-            ("NFTA_PAYLOAD_DREG", REGISTER),
-            ("NFTA_PAYLOAD_BASE", header),
-            ("NFTA_PAYLOAD_OFFSET", offset),
-            ("NFTA_PAYLOAD_LEN", length),
-        ],
-    )
+    where = number(_PAYLOAD_BASE, header) + number(_PAYLOAD_OFFSET, offset) + number(_PAYLOAD_LEN, length)
+    return expression("payload", number(_PAYLOAD_DREG, REGISTER) + where)
 
 
 def compare(operation: int, value: bytes) -> Expression:
     """Go on only when the register compares so with `value`; less than compares big-endian numbers."""
-    data = {"attrs": [("NFTA_DATA_VALUE", value)]}
-    return expression("cmp", [("NFTA_CMP_SREG", REGISTER), ("NFTA_CMP_OP", operation), ("NFTA_CMP_DATA", data)])
+    data = attribute(CMP_DATA, attribute(DATA_VALUE, value))
+    return expression("cmp", number(_CMP_SREG, REGISTER) + number(_CMP_OP, operation) + data)
 
 
 def swap_order(direction: int) -> Expression:
     """The register's 32 bits from network order into the machine's, or the other way round."""
-    return expression(
-        "byteorder",
-        [
-            ("NFTA_BYTEORDER_SREG", REGISTER),
-            ("NFTA_BYTEORDER_DREG", REGISTER),
-            ("NFTA_BYTEORDER_OP", direction),
-            ("NFTA_BYTEORDER_LEN", 4),
-            ("NFTA_BYTEORDER_SIZE", 4),
-        ],
-    )
+    registers = number(_BYTEORDER_SREG, REGISTER) + number(_BYTEORDER_DREG, REGISTER)
+    how = number(_BYTEORDER_OP, direction) + number(_BYTEORDER_LEN, 4) + number(_BYTEORDER_SIZE, 4)
+    return expression("byteorder", registers + how)
 
 
 def mask_and_flip(mask: bytes, flip: bytes) -> Expression:
     """The register AND `mask`, XOR `flip`, both in the register's order."""
-    return expression(
-        "bitwise",
-        [
-            ("NFTA_BITWISE_SREG", REGISTER),
-            ("NFTA_BITWISE_DREG", REGISTER),
-            ("NFTA_BITWISE_LEN", len(mask)),
-            ("NFTA_BITWISE_MASK", {"attrs": [("NFTA_DATA_VALUE", mask)]}),
-            ("NFTA_BITWISE_XOR", {"attrs": [("NFTA_DATA_VALUE", flip)]}),
-        ],
-    )
+    registers = number(_BITWISE_SREG, REGISTER) + number(_BITWISE_DREG, REGISTER) + number(_BITWISE_LEN, len(mask))
+    masked = attribute(_BITWISE_MASK, attribute(DATA_VALUE, mask))
+    return expression("bitwise", registers + masked + attribute(_BITWISE_XOR, attribute(DATA_VALUE, flip)))
+
+
+def drop() -> Expression:
+    """End of the packet."""
+    verdict = attribute(_DATA_VERDICT, number(_VERDICT_CODE, _VERDICT_DROP))
+    return expression("immediate", number(_IMMEDIATE_DREG, _VERDICT_REGISTER) + attribute(_IMMEDIATE_DATA, verdict))
 
 
 def replace_table(
-    netlink: NetlinkSocket,
+    socket: NetlinkSocket,
     name: str,
     family: int,
     priority: int,
@@ -118,53 +119,40 @@ def replace_table(
 
     The chain is at the prerouting hook, or in FAMILY_NETDEV at the ingress hook of `interface`. Raises SystemRefused.
     """
-    at: list[tuple[str, Any]] = [("NFTA_HOOK_HOOKNUM", _HOOK_ARRIVING), ("NFTA_HOOK_PRIORITY", priority)]
+    at = number(_HOOK_NUMBER, _HOOK_ARRIVING) + number(_HOOK_PRIORITY, priority)
     if family == FAMILY_NETDEV:
-        at.append(("NFTA_HOOK_DEV", interface))
-    hook = {"attrs": at}
-    chain = [
-        ("NFTA_CHAIN_TABLE", name),
-        ("NFTA_CHAIN_NAME", _CHAIN),
-        ("NFTA_CHAIN_HOOK", hook),
-        ("NFTA_CHAIN_TYPE", "filter"),
-    ]
+        at += text(_HOOK_DEVICE, interface)
+    chain = (
+        text(_CHAIN_TABLE, name) + text(_CHAIN_NAME, _CHAIN) + attribute(_CHAIN_HOOK, at) + text(_CHAIN_TYPE, "filter")
+    )
     requests = [
         *_without_table(name, family),
         _new_table(name, family),
-        Request(f"make a chain in {name}", message(nft_chain_msg(), _NEWCHAIN, _ACK | _CREATE, family, chain)),
+        Request(f"make a chain in {name}", message(_NEWCHAIN, ACK | _CREATE, family, chain)),
     ]
     for rule in rules:
-        attributes = [
-            ("NFTA_RULE_TABLE", name),
-            ("NFTA_RULE_CHAIN", _CHAIN),
-            ("NFTA_RULE_EXPRESSIONS", list(rule)),
-        ]
-        encoded = message(nft_rule_msg(), _NEWRULE, _ACK | _CREATE | _APPEND, family, attributes)
+        attributes = text(RULE_TABLE, name) + text(_RULE_CHAIN, _CHAIN) + attribute(RULE_EXPRESSIONS, b"".join(rule))
+        encoded = message(_NEWRULE, ACK | _CREATE | _APPEND, family, attributes)
         requests.append(Request(f"make a rule of {name}", encoded))
-    netlink.transact_batch(_marker(_BATCH_BEGIN), requests, _marker(_BATCH_END))
+    socket.transact_batch(_marker(_BATCH_BEGIN), requests, _marker(_BATCH_END))
 
 
-def delete_table(netlink: NetlinkSocket, name: str, family: int) -> None:
+def delete_table(socket: NetlinkSocket, name: str, family: int) -> None:
     """Remove the table `name`. No error when there is none. Raises SystemRefused."""
-    netlink.transact_batch(_marker(_BATCH_BEGIN), _without_table(name, family), _marker(_BATCH_END))
+    socket.transact_batch(_marker(_BATCH_BEGIN), _without_table(name, family), _marker(_BATCH_END))
 
 
 def _new_table(name: str, family: int) -> Request:
-    encoded = message(nft_table_msg(), _NEWTABLE, _ACK | _CREATE, family, [("NFTA_TABLE_NAME", name)])
+    encoded = message(_NEWTABLE, ACK | _CREATE, family, text(_TABLE_NAME, name))
     return Request(f"make the nftables table {name}", encoded)
 
 
 def _without_table(name: str, family: int) -> list[Request]:
     """Delete a table whether or not it is there: making one that exists is no error, deleting one that does not is."""
-    deletion = message(nft_table_msg(), _DELTABLE, _ACK, family, [("NFTA_TABLE_NAME", name)])
+    deletion = message(_DELTABLE, ACK, family, text(_TABLE_NAME, name))
     return [_new_table(name, family), Request(f"delete the nftables table {name}", deletion)]
 
 
 def _marker(kind: int) -> bytes:
     """The message that begins or ends a batch."""
-    content = nfgen_msg()
-    content["res_id"] = _SUBSYSTEM >> 8
-    content["header"]["type"] = kind
-    content["header"]["flags"] = _REQUEST
-    content.encode()
-    return bytes(content.data)
+    return netlink.message(kind, 0, _HEADER.pack(0, 0, _SUBSYSTEM >> 8))

@@ -272,13 +272,12 @@ def test_a_path_mtu_the_other_end_has_no_room_for(hosts: Hosts) -> None:
 @contextmanager
 def blocked(hosts: Hosts, host: str) -> Iterator[None]:
     """A firewall in front of `host`: what comes to UDP port 4791 over any cable is dropped."""
-    drop = {"attrs": [("NFTA_DATA_VERDICT", {"attrs": [("NFTA_VERDICT_CODE", 0)]})]}
     rule = [
         nftables.load_meta(nftables.META_L4PROTO),
         nftables.compare(nftables.COMPARE_EQUAL, bytes([socket.IPPROTO_UDP])),
         nftables.load_bytes(nftables.TRANSPORT_HEADER, 2, 2),
         nftables.compare(nftables.COMPARE_EQUAL, (4791).to_bytes(2, "big")),
-        nftables.expression("immediate", [("NFTA_IMMEDIATE_DREG", 0), ("NFTA_IMMEDIATE_DATA", drop)]),
+        nftables.drop(),
     ]
     namespace = os.open(f"/run/netns/{hosts.names[host]}", os.O_RDONLY)
     try:

@@ -11,19 +11,22 @@ What it cannot do: a segment-offloaded TCP packet of up to 64 KiB lives or dies 
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-
-from pyroute2.netlink.nfnetlink.nftsocket import nft_rule_msg
 
 from mrc.errors import SystemRefused
 from mrc.fabric.impairment import SHARE_GRAIN
 from mrc.lab import nftables
 from mrc.lab.netlink import NetlinkSocket
-from mrc.lab.nftables import Expression
+from mrc.lab.nftables import Expression, number
+from mrc.netlink import DUMP, HEADER, attribute, attributes, list_of
 
-_GETRULE, _DUMP = 7, 0x300
+_GETRULE = 7
+_GENERIC_HEADER_BYTES = 4
+_NUMGEN_DREG, _NUMGEN_MODULUS, _NUMGEN_TYPE = 1, 2, 3
 _NUMGEN_RANDOM = 1
-_VERDICT_REGISTER, _VERDICT_DROP = 0, 0
+_COUNTER_BYTES, _COUNTER_PACKETS = 1, 2
+_NOTHING = struct.pack("!Q", 0)
 _TABLE_PREFIX = "mrc-loss-"
 
 
@@ -39,21 +42,14 @@ class Loss:
 
 def _rule(threshold: int) -> list[Expression]:
     """`numgen random mod 1000000 < THRESHOLD counter drop`."""
-    drop = {"attrs": [("NFTA_DATA_VERDICT", {"attrs": [("NFTA_VERDICT_CODE", _VERDICT_DROP)]})]}
+    kind = number(_NUMGEN_MODULUS, SHARE_GRAIN) + number(_NUMGEN_TYPE, _NUMGEN_RANDOM)
     return [
-        nftables.expression(
-            "numgen",
-            [
-                ("NFTA_NG_DREG", nftables.REGISTER),
-                ("NFTA_NG_MODULUS", SHARE_GRAIN),
-                ("NFTA_NG_TYPE", _NUMGEN_RANDOM),
-            ],
-        ),
+        nftables.expression("numgen", number(_NUMGEN_DREG, nftables.REGISTER) + kind),
         # The generator leaves the number in the machine's order; only a big-endian one compares as a number.
         nftables.swap_order(nftables.TO_NETWORK_ORDER),
         nftables.compare(nftables.COMPARE_BELOW, threshold.to_bytes(4, "big")),
-        nftables.expression("counter", [("NFTA_COUNTER_BYTES", 0), ("NFTA_COUNTER_PACKETS", 0)]),
-        nftables.expression("immediate", [("NFTA_IMMEDIATE_DREG", _VERDICT_REGISTER), ("NFTA_IMMEDIATE_DATA", drop)]),
+        nftables.expression("counter", attribute(_COUNTER_BYTES, _NOTHING) + attribute(_COUNTER_PACKETS, _NOTHING)),
+        nftables.drop(),
     ]
 
 
@@ -85,23 +81,24 @@ def installed(netlink: NetlinkSocket) -> list[Loss]:
         if (loss := _parse(data)) is not None:
             found.append(loss)
 
-    request = nftables.message(nft_rule_msg(), _GETRULE, _DUMP, nftables.FAMILY_NETDEV, [])
+    request = nftables.message(_GETRULE, DUMP, nftables.FAMILY_NETDEV)
     netlink.dump("read the nftables rules", request, collect)
     return found
 
 
 def _parse(data: bytes) -> Loss | None:
-    message = nft_rule_msg(data)
-    message.decode()
-    table = str(message.get_attr("NFTA_RULE_TABLE") or "")
+    rule = attributes(data, HEADER.size + _GENERIC_HEADER_BYTES)
+    table = rule.get(nftables.RULE_TABLE, b"").rstrip(b"\0").decode(errors="replace")
     if not table.startswith(_TABLE_PREFIX):
         return None
     threshold = packets = octets = 0
-    for expression in message.get_attr("NFTA_RULE_EXPRESSIONS") or []:
-        kind, content = expression.get_attr("NFTA_EXPR_NAME"), expression.get_attr("NFTA_EXPR_DATA")
-        if kind == "counter":
-            packets, octets = content.get_attr("NFTA_COUNTER_PACKETS"), content.get_attr("NFTA_COUNTER_BYTES")
-        elif kind == "cmp":
-            value = content.get_attr("NFTA_CMP_DATA").get_attr("NFTA_DATA_VALUE")
+    for _, encoded in list_of(rule.get(nftables.RULE_EXPRESSIONS, b"")):
+        expression = attributes(encoded)
+        name = expression.get(nftables.EXPRESSION_NAME, b"").rstrip(b"\0")
+        content = attributes(expression.get(nftables.EXPRESSION_DATA, b""))
+        if name == b"counter":
+            packets, octets = (int.from_bytes(content[kind], "big") for kind in (_COUNTER_PACKETS, _COUNTER_BYTES))
+        elif name == b"cmp":
+            value = attributes(content[nftables.CMP_DATA])[nftables.DATA_VALUE]
             threshold = int.from_bytes(value, "big")
-    return Loss(table.removeprefix(_TABLE_PREFIX), threshold / SHARE_GRAIN, int(packets), int(octets))
+    return Loss(table.removeprefix(_TABLE_PREFIX), threshold / SHARE_GRAIN, packets, octets)

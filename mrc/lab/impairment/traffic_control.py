@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mrc import netlink
 from mrc.lab.netlink import Request
+from mrc.netlink import number, text
 
 _NEWQDISC, _DELQDISC, _GETQDISC, _NEWTCLASS, _NEWTFILTER, _DELTFILTER, _GETTFILTER = 36, 37, 38, 40, 44, 45, 46
 _REPLACE, _EXCLUSIVE, _CREATE = 0x100, 0x200, 0x400
@@ -73,14 +74,6 @@ class Discipline:
         return self.kind == "clsact"
 
 
-def _text(kind: int, text: str) -> bytes:
-    return netlink.attribute(kind, text.encode() + b"\0")
-
-
-def _number(kind: int, value: int) -> bytes:
-    return netlink.attribute(kind, struct.pack("=I", value))
-
-
 def _message(kind: int, flags: int, index: int, handle: int, parent: int, info: int, attributes: bytes = b"") -> bytes:
     body = _HEADER.pack(0, index, handle, parent, info) + attributes
     return netlink.message(kind, flags, body)
@@ -93,7 +86,7 @@ def _rate(bytes_per_s: int) -> bytes:
 
 def discipline(what: str, index: int, handle: int, parent: int, kind: str, options: bytes, *, new: bool) -> Request:
     """A discipline of this kind: `new`, in place of what is at `parent` and all below that; else changed."""
-    attributes = _text(_KIND, kind) + netlink.attribute(_OPTIONS, options) + _sizes(parent)
+    attributes = text(_KIND, kind) + netlink.attribute(_OPTIONS, options) + _sizes(parent)
     flags = netlink.ACK | (_CREATE | _REPLACE if new else 0)
     return Request(what, _message(_NEWQDISC, flags, index, handle, parent, 0, attributes))
 
@@ -115,10 +108,10 @@ def token_bucket(
     parameters = _rate(bytes_per_s) + _rate(0) + _TBF_LIMIT_BUFFER_MTU.pack(limit_bytes, 0, 0)
     options = (
         netlink.attribute(_TBF_PARAMETERS, parameters)
-        + _number(_TBF_BURST, burst_bytes)
+        + number(_TBF_BURST, burst_bytes)
         + netlink.attribute(_TBF_RATE64, struct.pack("=Q", bytes_per_s))
     )
-    attributes = _text(_KIND, "tbf") + netlink.attribute(_OPTIONS | netlink.NESTED, options) + _sizes(parent)
+    attributes = text(_KIND, "tbf") + netlink.attribute(_OPTIONS | netlink.NESTED, options) + _sizes(parent)
     flags = _CREATE | _EXCLUSIVE if new else 0
     data = _message(_NEWQDISC, netlink.ACK | flags, index, handle, parent, 0, attributes)
     return Request("give a link its rate", data)
@@ -127,7 +120,7 @@ def token_bucket(
 def bands(index: int, handle: int, parent: int, default_class: int) -> Request:
     """An htb below `parent`, here only for its classes: they go in the order of their priority."""
     options = netlink.attribute(_HTB_INIT, _HTB_GLOBAL.pack(_HTB_VERSION, 10, default_class & 0xFFFF, 0, 0))
-    attributes = _text(_KIND, "htb") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    attributes = text(_KIND, "htb") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
     data = _message(_NEWQDISC, netlink.ACK | _CREATE | _EXCLUSIVE, index, handle, parent, 0, attributes)
     return Request("make the bands of a link's queue", data)
 
@@ -143,7 +136,7 @@ def band(index: int, classid: int, priority: int, rate_bps: int) -> Request:
         + netlink.attribute(_HTB_RATE64, struct.pack("=Q", bytes_per_s))
         + netlink.attribute(_HTB_CEIL64, struct.pack("=Q", bytes_per_s))
     )
-    attributes = _text(_KIND, "htb") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    attributes = text(_KIND, "htb") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
     parent = classid & 0xFFFF0000
     data = _message(_NEWTCLASS, netlink.ACK | _CREATE | _EXCLUSIVE, index, classid, parent, 0, attributes)
     return Request("make a band of a link's queue", data)
@@ -151,7 +144,7 @@ def band(index: int, classid: int, priority: int, rate_bps: int) -> Request:
 
 def fifo(index: int, handle: int, parent: int, limit_bytes: int, *, new: bool) -> Request:
     """A bfifo of `limit_bytes` below a class, made or changed."""
-    attributes = _text(_KIND, "bfifo") + netlink.attribute(_OPTIONS, struct.pack("=I", limit_bytes))
+    attributes = text(_KIND, "bfifo") + netlink.attribute(_OPTIONS, struct.pack("=I", limit_bytes))
     flags = _CREATE | _EXCLUSIVE if new else 0
     data = _message(_NEWQDISC, netlink.ACK | flags, index, handle, parent, 0, attributes)
     return Request("give a link its queue", data)
@@ -165,7 +158,7 @@ def without(index: int, parent: int) -> Request:
 
 def hook(index: int) -> Request:
     """The clsact that filters hang on. No error when it is there already."""
-    attributes = _text(_KIND, "clsact")
+    attributes = text(_KIND, "clsact")
     data = _message(_NEWQDISC, netlink.ACK | _CREATE, index, _CLSACT_HANDLE, _CLSACT_PARENT, 0, attributes)
     return Request("make a place for an eBPF program on a link", data)
 
@@ -181,8 +174,8 @@ def program_filter(index: int, program: int, name: str, *, egress: bool = True) 
 
     EEXIST when there is one of ours.
     """
-    options = _number(_BPF_DESCRIPTOR, program) + _text(_BPF_NAME, name) + _number(_BPF_FLAGS, _BPF_DIRECT_ACTION)
-    attributes = _text(_KIND, "bpf") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    options = number(_BPF_DESCRIPTOR, program) + text(_BPF_NAME, name) + number(_BPF_FLAGS, _BPF_DIRECT_ACTION)
+    attributes = text(_KIND, "bpf") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
     flags = netlink.ACK | _CREATE | _EXCLUSIVE
     data = _message(_NEWTFILTER, flags, index, _FILTER_HANDLE, _where(egress), _FILTER_INFO, attributes)
     return Request("put an eBPF program on a link", data)
@@ -190,7 +183,7 @@ def program_filter(index: int, program: int, name: str, *, egress: bool = True) 
 
 def without_filter(index: int) -> Request:
     """Take our filter off. No error when there is none."""
-    data = _message(_DELTFILTER, netlink.ACK, index, _FILTER_HANDLE, _EGRESS, _FILTER_INFO, _text(_KIND, "bpf"))
+    data = _message(_DELTFILTER, netlink.ACK, index, _FILTER_HANDLE, _EGRESS, _FILTER_INFO, text(_KIND, "bpf"))
     return Request("take an eBPF program off a link", data, frozenset({_ENOENT, _EINVAL}))
 
 
@@ -202,13 +195,13 @@ def redirect_filter(index: int, to: int, source_mac: bytes) -> Request:
     selector = _U32_SELECTOR_FORM.pack(_U32_TERMINAL, 0, 1, 0, 0, 0, 0, 0)
     selector += _U32_KEY.pack(b"\xff" * 4, source_mac[:4], _SOURCE_MAC_AT, 0)
     parameters = _MIRRED.pack(0, 0, _STOLEN, 0, 0, _EGRESS_REDIRECT, to)
-    action = _text(_ACTION_KIND, "mirred") + netlink.attribute(
+    action = text(_ACTION_KIND, "mirred") + netlink.attribute(
         _ACTION_OPTIONS | netlink.NESTED, netlink.attribute(_MIRRED_PARAMETERS, parameters)
     )
     options = netlink.attribute(_U32_SELECTOR, selector) + netlink.attribute(
         _U32_ACTIONS | netlink.NESTED, netlink.attribute(1 | netlink.NESTED, action)
     )
-    attributes = _text(_KIND, "u32") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    attributes = text(_KIND, "u32") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
     flags = netlink.ACK | _CREATE | _EXCLUSIVE
     data = _message(_NEWTFILTER, flags, index, 0, _EGRESS, _REDIRECT_INFO, attributes)
     return Request("redirect what leaves by a link", data)
@@ -216,7 +209,7 @@ def redirect_filter(index: int, to: int, source_mac: bytes) -> Request:
 
 def without_redirect(index: int) -> Request:
     """Take the filter of a delay off. No error when there is none."""
-    data = _message(_DELTFILTER, netlink.ACK, index, 0, _EGRESS, _REDIRECT_INFO, _text(_KIND, "u32"))
+    data = _message(_DELTFILTER, netlink.ACK, index, 0, _EGRESS, _REDIRECT_INFO, text(_KIND, "u32"))
     return Request("take the filter of a delay off a link", data, frozenset({_ENOENT, _EINVAL}))
 
 
@@ -259,5 +252,5 @@ def parse_filter(data: bytes) -> tuple[bool, int]:
     _, _, handle, _, info = _HEADER.unpack_from(data, netlink.HEADER.size)
     found = netlink.attributes(data, netlink.HEADER.size + _HEADER.size)
     options = netlink.attributes(found.get(_OPTIONS, b""))
-    (number,) = struct.unpack("=I", options.get(_BPF_ID, bytes(4)))
-    return info == _FILTER_INFO and handle == _FILTER_HANDLE, number
+    (program,) = struct.unpack("=I", options.get(_BPF_ID, bytes(4)))
+    return info == _FILTER_INFO and handle == _FILTER_HANDLE, program
