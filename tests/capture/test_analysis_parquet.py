@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,17 @@ def test_the_columns_and_their_types(tmp_path: Path) -> None:
     assert found == {kind: set(names.split()) for kind, names in COLUMNS.items()}
     page = (ROOT / "docs" / "analyze.md").read_text().partition("## The packet table")[2]
     assert [name for name in schema.names if f"`{name}`" not in page] == []
+
+
+def test_the_lines_of_the_page_need_pyarrow_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = table_of((ROOT / "pcaps" / "mrc-tour-sender.pcap").read_bytes(), tmp_path / "packets.parquet")
+    page = (ROOT / "docs" / "analyze.md").read_text().partition("## The packet table")[2]
+    *lines, last = re.findall(r"^>>> (.*)$", page.partition("\n## ")[0], re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    resent = {ev: sum(bool(row["rtx"]) for row in rows if row["ev"] == ev) for ev in {row["ev"] for row in rows}}
+    assert {each["ev"]: each["rtx_sum"] or 0 for each in eval(last, names)} == resent
 
 
 @pytest.mark.parametrize("name", ["mrc-tour-sender.pcap", "mrc-tour-receiver.pcap", "softroce-rc-ipv4-ipv6.pcap"])

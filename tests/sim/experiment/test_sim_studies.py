@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,10 @@ def test_the_run_of_the_page_prints_what_the_page_shows(tmp_path: Path, monkeypa
     shown = re.search(r"```\n\$ mrc sim run incast.yaml\n(.*?)```", PAGE, re.DOTALL)
     assert shown
     assert _without_cost(ran.output) == _without_cost(shown[1])
+    reads = subprocess.run([sys.executable, "-c", block("python", "pq.read_table")], capture_output=True, text=True)
+    assert reads.stderr == ""
+    flows, figure = reads.stdout.split()
+    assert flows == figure == "173.516"
 
 
 def test_the_sweep_of_the_page_has_its_cells() -> None:
