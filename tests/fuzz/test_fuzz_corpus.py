@@ -46,6 +46,39 @@ def test_the_look_at_state_sees_what_changes() -> None:
     assert state_of(fuzzed.endpoint) != changed
 
 
+@pytest.mark.parametrize("before", range(3))
+@pytest.mark.parametrize("what", ["state", "memory"])
+def test_a_malformed_packet_that_changes_something_is_found(
+    before: int, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of several it is: behind another one the endpoint is not looked at again before it comes."""
+    fuzzed, malformed = Fuzzed(Setup.ESTABLISHED), bytes(80)
+    for _ in range(before):
+        fuzzed.receive_raw(malformed, 0)
+    received = Fuzzed.receive
+
+    def receive(self: Fuzzed, packet: bytes, port: int = 0) -> None:
+        received(self, packet, port)
+        if what == "state":
+            self.qp.requestor.sent.una += 1
+        else:
+            self.memory[0] ^= 1
+
+    monkeypatch.setattr(Fuzzed, "receive", receive)
+    with pytest.raises(AssertionError, match="a malformed packet changed something"):
+        fuzzed.receive_raw(malformed, 0)
+
+
+def test_what_changed_before_a_malformed_packet_is_not_its_doing() -> None:
+    fuzzed, malformed = Fuzzed(Setup.ESTABLISHED), bytes(80)
+    for change in (lambda: fuzzed.post(8), fuzzed.transmit, lambda: fuzzed.wait(1 << 31)):
+        fuzzed.receive_raw(malformed, 0)
+        before = state_of(fuzzed.endpoint)
+        change()
+        assert state_of(fuzzed.endpoint) != before
+        fuzzed.receive_raw(malformed, 0)
+
+
 def test_the_established_state_has_holes_both_ways() -> None:
     fuzzed = Fuzzed(Setup.ESTABLISHED)
     assert fuzzed.qp.responder.received.held > 0
