@@ -217,7 +217,7 @@ class TestWithALab:
     def test_without_root_it_says_what_to_do(self) -> None:
         # Everything is imported while it may still be read.
         script = (
-            "import locale, os, mrc.lab.build; from mrc.cli.lab import lab; "
+            "import locale, os, mrc.lab.build, mrc.lab.impairment.direction; from mrc.cli.lab import lab; "
             "os.setgid(65534); os.setuid(65534); lab(prog_name='mrc lab')"
         )
         ended = subprocess.run([sys.executable, "-c", script, "up", "--name", "x"], capture_output=True, text=True)
