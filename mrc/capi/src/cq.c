@@ -6,9 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Who polls in vain that often lets others have the processor: the endpoint, or the peer. That takes as long as some
-   100 polls, and so often it is a third of what they cost. */
-#define EMPTY_POLLS 256
+/* Who polls in vain that often lets others have the processor: the endpoint, or the peer. */
+#define EMPTY_POLLS 64
 #define MOST_CQE (1 << 22)
 
 EXPORT struct ibv_cq *ibv_create_cq(

@@ -17,12 +17,16 @@
 #define FEW_PROCESSORS 2
 /* So long nobody sleeps: as long as a write and its answer take where nothing is queued, whose latency is what counts. */
 #define PATIENCE_NS 200000
+/* Who has waited longer and does not sleep lets others have the processor this often: it takes as long as 100 polls. */
+#define YIELDS_EVERY_NS 2000
 /* It may look at memory too, which wakes nobody. */
 #define NAP_NS 500000
 
 /* The queue that was polled in vain last, by any thread, and since when; 0: since the next poll in vain. */
 static struct cq *polled;
 static int64_t since;
+/* When somebody who had waited longer let others have it. */
+static int64_t yielded;
 
 static int64_t clock_ns(void)
 {
@@ -98,10 +102,14 @@ void mrc_polled_in_vain(struct cq *cq)
 	}
 	if (!began)
 		__atomic_store_n(&since, began = now, __ATOMIC_RELAXED);
-	if (now - began < PATIENCE_NS || cq->ibv.channel || cq->words[EVENT_FD] < 0 || !has_few_processors() || !has_sends(cq))
+	if (now - began < PATIENCE_NS)
 		sched_yield();
-	else
+	else if (!cq->ibv.channel && cq->words[EVENT_FD] >= 0 && has_few_processors() && has_sends(cq))
 		nap(cq);
+	else if (now - __atomic_load_n(&yielded, __ATOMIC_RELAXED) >= YIELDS_EVERY_NS) {
+		__atomic_store_n(&yielded, now, __ATOMIC_RELAXED);
+		sched_yield();
+	}
 }
 
 void mrc_polled_anew(void)
