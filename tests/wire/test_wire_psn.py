@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mrc.endpoint.requestor.sent import unbounded
 from mrc.wire.psn import psn_add, psn_diff, psn_diff_array, unwrap
 
 MODULUS, HALF = 1 << 24, 1 << 23
@@ -51,11 +54,16 @@ def test_arrays_agree_with_numbers(many: list[int], base: int) -> None:
     assert psn_diff_array(array, base).tolist() == [psn_diff(psn, base) for psn in many]
 
 
+@pytest.mark.parametrize("nearest", [unwrap, unbounded])
 @given(psns, st.integers(-(1 << 30), 1 << 40))
 @example(MODULUS - 1, 0)
 @example(0, -1)
-def test_unwrapping_finds_the_nearest_number_with_those_bits(psn: int, near: int) -> None:
-    number = unwrap(psn, near)
+@example(HALF, 0)
+def test_unwrapping_finds_the_nearest_number_with_those_bits(
+    nearest: Callable[[int, int], int], psn: int, near: int
+) -> None:
+    """That of captures and RC, and the requestor's, which is compiled."""
+    number = nearest(psn, near)
     assert number % MODULUS == psn
     assert -HALF <= number - near < HALF
 

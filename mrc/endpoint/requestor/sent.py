@@ -36,7 +36,8 @@ def _ring_size(at_least: int) -> python[int]:
 
 
 def unbounded(psn: int, near: int) -> int:
-    """The number of the 24 bits by which a peer names a PSN: of those that end so the nearest."""
+    """The number of the 24 bits by which a peer names a PSN: of those that end so the nearest. As mrc.wire.psn.unwrap,
+    which is Python's: tests hold both to the same."""
     return near + ((psn - near + _PSN_HALF & _PSN_MASK) - _PSN_HALF)
 
 
