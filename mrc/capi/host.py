@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mrc.capi.calls import CALL_WORDS, NOT_GIVEN, Call, ControlWord, EventsWord, Modify, Mrc, OperateWord
 from mrc.capi.gids import Peers, gid_of
 from mrc.endpoint.config import PATH_MTUS, QpConfig
+from mrc.endpoint.doorbells import BELL_WORDS, TURNER
 from mrc.errors import MrcError
 from mrc.net.device import NodeDevice, open_device, transfer_config
 from mrc.net.negotiation import NodeDescription
@@ -42,6 +43,7 @@ from mrc.verbs import (
     VerbsError,
 )
 from mrc.verbs.transitions import DEFAULTS, USUAL_CAPABILITIES
+from mrc.wire import octets
 
 if TYPE_CHECKING:
     from mrc.capi.control import CControl
@@ -159,7 +161,10 @@ class Host:
         named = os.environ.get(ADDRESSES_VARIABLE, "")
         addresses = [each.strip() for each in named.split(",") if each.strip()]
         device = self._closing.enter_context(open_device(addresses=addresses, tuning=_tuning(), program=_program()))
-        device.node.driver.have_doorbells(bells)
+        driver = device.node.driver
+        driver.have_doorbells(bells)
+        # In the loop's thread.
+        driver.call_soon(lambda: _say_who_turns(bells))
         self._peers = Peers(device.node.fabric, device.node.description)
         return device
 
@@ -312,6 +317,10 @@ class Host:
         except VerbsError:  # the peer goes on, or is gone
             if patience_s > 0:
                 self._in_vain_until = device.now() + int(_DRAIN_S * 1e9)
+
+
+def _say_who_turns(bells: int) -> None:
+    octets.words_at(bells, BELL_WORDS)[TURNER] = threading.get_native_id()
 
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from mrc.wire import octets
 
 # Of the doorbells, which all QPs of a program share: whether any has rung, whether the endpoint sleeps, the eventfd
-# that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same
-# order, and those fds. A QP's number is 0 where there never was one, -1 where there is none any more. Each is a word of
-# its own, not a bit: interpreted the endpoint could not clear one bit while the program sets another.
-RUNG, ASLEEP, BELL, TELLS = range(4)
+# that wakes it, how many event fds it is to ring, the thread that turns (0: not known yet); then a word for each QP
+# that rang, the QPs' numbers in the same order, and those fds. A QP's number is 0 where there never was one, -1 where
+# there is none any more. Each is a word of its own, not a bit: interpreted the endpoint could not clear one bit while
+# the program sets another.
+RUNG, ASLEEP, BELL, TELLS, TURNER = range(5)
 # What RUNG says. In a burst a program posts several times in a row, and does not look for completions between.
 SILENT, SINGLY, IN_BURST = range(3)
 # What ASLEEP says. Every post wakes an endpoint that sleeps. One that dozes looks before long by itself: no post in a

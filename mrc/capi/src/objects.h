@@ -111,6 +111,10 @@ int mrc_ring_receive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 /* The program looks for completions: an endpoint that dozes is to take what was posted. */
 void mrc_end_burst(struct cq *cq);
 int mrc_ring_poll(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+/* Whether this process may use so few that who spins is in the way of who works. */
+int mrc_has_few_processors(void);
+/* The program posts, on the processor that it has: the endpoint is to keep off it where there are few. */
+void mrc_posted_here(void);
 /* One poll in many that found nothing: lets others have the processor. */
 void mrc_polled_in_vain(struct cq *cq);
 /* The program has posted, or found something: it begins to wait anew. */

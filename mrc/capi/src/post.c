@@ -26,6 +26,7 @@ static void ring(const struct qp *qp, struct ibv_cq *ibv)
 	int in_burst = posts >= BURST_BEGINS;
 
 	__atomic_store_n(&cq->posts, posts + 1, __ATOMIC_RELAXED);
+	mrc_posted_here();
 	write_word(mrc_bells, BITS + qp->bit, 1);
 	/* In full order with reading ASLEEP: the endpoint says that it sleeps, then looks whether it was rung. */
 	__atomic_store_n(&mrc_bells[RUNG], in_burst ? IN_BURST : SINGLY, __ATOMIC_SEQ_CST);

@@ -3,7 +3,6 @@
  * Polls in vain. A program that spins keeps a processor, and no thread that wakes up finds that one idle: on a host with
  * few of them the endpoints of both ends then share the other. So who has waited for long sleeps until a completion comes.
  */
-#define _GNU_SOURCE
 #include "objects.h"
 
 #include <poll.h>
@@ -13,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* So it was measured. With more of them nothing was: one that is idle is likelier there. */
-#define FEW_PROCESSORS 2
 /* So long nobody sleeps: as long as a write and its answer take where nothing is queued, whose latency is what counts. */
 #define PATIENCE_NS 200000
 /* Who has waited longer and does not sleep lets others have the processor this often: it takes as long as 100 polls. */
@@ -34,20 +31,6 @@ static int64_t clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int has_few_processors(void)
-{
-	static int count;
-	int known = __atomic_load_n(&count, __ATOMIC_RELAXED);
-	cpu_set_t may;
-
-	if (!known) {
-		/* More of them than a set has room for are not few. */
-		known = sched_getaffinity(0, sizeof may, &may) ? CPU_SETSIZE : CPU_COUNT(&may);
-		__atomic_store_n(&count, known, __ATOMIC_RELAXED);
-	}
-	return known <= FEW_PROCESSORS;
 }
 
 int mrc_pollers_bell(void)
@@ -104,7 +87,7 @@ void mrc_polled_in_vain(struct cq *cq)
 		__atomic_store_n(&since, began = now, __ATOMIC_RELAXED);
 	if (now - began < PATIENCE_NS)
 		sched_yield();
-	else if (!cq->ibv.channel && cq->words[EVENT_FD] >= 0 && has_few_processors() && has_sends(cq))
+	else if (!cq->ibv.channel && cq->words[EVENT_FD] >= 0 && mrc_has_few_processors() && has_sends(cq))
 		nap(cq);
 	else if (now - __atomic_load_n(&yielded, __ATOMIC_RELAXED) >= YIELDS_EVERY_NS) {
 		__atomic_store_n(&yielded, now, __ATOMIC_RELAXED);
