@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -77,6 +78,20 @@ def test_a_burst_of_posts_leaves_an_endpoint_alone_that_dozes(inside: Inside, tm
 @pytest.mark.parametrize("processors", ["1", "2", "3"])
 def test_who_polls_in_vain_sleeps_where_processors_are_few(inside: Inside, tmp_path: Path, processors: str) -> None:
     done = run_one(inside, str(compiled(PROGRAMS / "naps.c", tmp_path, f"-I{SOURCE}")), processors)
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
+@pytest.mark.parametrize("processors", ["1", "2", "3"])
+def test_the_endpoint_keeps_off_the_processor_on_which_the_program_posts(
+    inside: Inside, tmp_path: Path, processors: str
+) -> None:
+    done = run_one(inside, str(compiled(PROGRAMS / "keeps_off.c", tmp_path, f"-I{SOURCE}")), processors)
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor alone")
+def test_the_thread_of_a_real_endpoint_keeps_off_on_either_side(inside: Inside, tmp_path: Path) -> None:
+    done = run_one(inside, str(compiled(PROGRAMS / "sides.c", tmp_path)))
     assert (done.returncode, done.stdout) == (0, ""), done
 
 

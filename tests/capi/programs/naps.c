@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* When a program that polls in vain sleeps: the library's own source, with this program in the place of the system. */
+#include "apart.c"
 #include "vain.c"
 
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #define BELL_FD 7
 
 pthread_mutex_t mrc_lists = PTHREAD_MUTEX_INITIALIZER;
+word *mrc_bells;
 static struct context context;
 static word words[CQ_WORDS] = {[EVENT_FD] = BELL_FD}, other_words[CQ_WORDS] = {[EVENT_FD] = BELL_FD}, sends[QP_WORDS];
 static int64_t now_ns = 1000000000;

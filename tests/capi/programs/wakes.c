@@ -13,6 +13,7 @@ static int wrong, woken;
 
 int mrc_is_forked(void) { return 0; }
 void mrc_polled_anew(void) {}
+void mrc_posted_here(void) {}
 int mrc_refused(const char *what) { return printf("%s\n", what), EOPNOTSUPP; }
 int mrc_refuse(const char *function, enum refusal refusal, ...) { return printf("%s: %d\n", function, refusal), EINVAL; }
 const char *mrc_state_name(word state) { return (void)state, ""; }
