@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from hatch_constants import Trees, with_constants
+
 # The second line of a source: what compiled code has of it (mrc/core.py).
 COMPILED, C_BESIDE, INLINED = "# compiled (", "# compiled: C beside it (", "# compiled into its callers ("
 SCALARS = {"int": "long long", "bool": "bint", "float": "double", "unsigned": "unsigned long long"}
@@ -44,13 +46,22 @@ class Module:
     compiled: frozenset[str] = frozenset()
     """The names of all modules that are compiled."""
 
+    trees: Trees | None = None
+    """Of the modules of its package, as they lie there."""
+
     @cached_property
     def text(self) -> str:
-        return self.path.read_text()
+        """As it is compiled: with the constants that are C's."""
+        text = self.path.read_text()
+        return with_constants(text, self.trees) if self.kind == COMPILED and self.trees is not None else text
 
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text, str(self.path))
+
+    @cached_property
+    def as_it_lies(self) -> ast.Module:
+        return ast.parse(self.path.read_text(), str(self.path))
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
@@ -125,7 +136,7 @@ class Sources:
     def __init__(self, root: Path, marked: Iterable[tuple[Path, str]]) -> None:
         named = [(".".join(path.relative_to(root).with_suffix("").parts), path, kind) for path, kind in marked]
         compiled = frozenset(name for name, _, kind in named if kind == COMPILED)
-        made = [Module(*each, compiled) for each in named]
+        made = [Module(*each, compiled, self._as_it_lies) for each in named]
         self.modules = {each.name: each for each in made}
         self._root = root
         self._others: dict[str, Module | None] = {}
@@ -139,6 +150,10 @@ class Sources:
             paths = [each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()]
             self._others[name] = Module(name, paths[0], "") if paths else None
         return self._others[name]
+
+    def _as_it_lies(self, name: str) -> ast.Module | None:
+        found = self.module(name)
+        return None if found is None else found.as_it_lies
 
     def said_by(self) -> list[str]:
         """The sources of Python's that were asked so far, as seen from the root."""

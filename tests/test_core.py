@@ -237,6 +237,7 @@ def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
     for name in (
         "hatch_build.py",
         "hatch_attributes.py",
+        "hatch_constants.py",
         "hatch_declarations.py",
         "hatch_sources.py",
         "hatch_staged.py",

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 import hatch_staged
 import mrc
+from hatch_constants import with_constants
 from hatch_declarations import Declarations
 from hatch_sources import COMPILED, Module, Unknown
 from mrc import core
@@ -125,6 +127,42 @@ def test_each_annotation_becomes_what_it_stands_for(tmp_path: Path) -> None:
         "    cdef void _grow(self, Rings rings) noexcept with gil",
         "    cpdef object refill(self)",
     ]
+
+
+ROWS = """UDP_AT: int = HEADERS["udp"].at
+BTH_AT, (TS, RATE), NAMES = UDP_AT + 8, (offsets_in("bth"), 0.5), ("a", "b")
+FREE, LOST = range(2)
+FIRST, SECOND = offsets_in("bth")
+FOREVER: Final = 1 << 62
+LAST = max(FREE, ~LOST)
+def offsets_in(name: str) -> tuple[int, ...]: ...
+"""
+ALL_ROWS = "from mrc.wire.rows import BTH_AT as BEGIN, NAMES"
+NAMED = """from mrc.wire.all_rows import BEGIN, NAMES
+from mrc.wire.rows import BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UDP_AT
+ROOM, HALF = 4, 9 // 2  # packets
+def take(most: int = ROOM) -> object:
+    def inner() -> int:
+        HALF = ROOM
+        return HALF
+    return BEGIN, NAMES, BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UDP_AT, OTHER, f"{HALF}"
+"""
+CS = """from mrc.wire.all_rows import BEGIN, NAMES; _BEGIN_ = BEGIN
+from mrc.wire.rows import BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UDP_AT; %s
+ROOM, HALF = 4, 9 // 2; _ROOM_ = ROOM  # packets
+def take(most: int = ROOM) -> object:
+    def inner() -> int:
+        HALF = _ROOM_
+        return HALF
+    return _BEGIN_, NAMES, _BTH_AT_, _FIRST_, _FOREVER_, _FREE_, _LAST_, _LOST_, RATE, TS, _UDP_AT_, OTHER, f"{HALF}"
+"""
+
+
+def test_a_constant_is_cs_where_it_is_an_integer_that_a_function_names() -> None:
+    """In its own module and in those that import it. Each line stays where it is."""
+    trees = {"mrc.wire.rows": ast.parse(ROWS), "mrc.wire.all_rows": ast.parse(ALL_ROWS)}
+    names = ["BTH_AT", "FIRST", "FOREVER", "FREE", "LAST", "LOST", "UDP_AT"]
+    assert with_constants(NAMED, trees.get) == CS % "; ".join(f"_{name}_ = {name}" for name in names)
 
 
 def test_what_is_compiled_has_the_lines_of_the_source(tmp_path: Path) -> None:

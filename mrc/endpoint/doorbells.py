@@ -30,11 +30,6 @@ BELL_WORDS = TELL_FDS + MOST_TELLS
 # After a doze that ended by itself though something was posted so many bursts pass without one: that program waits
 # elsewhere.
 BURSTS_WITHOUT_DOZE = 64
-_RUNG, _ASLEEP, _TELLS, _BITS, _BIT_WORDS, _QPNS, _TELL_FDS, _MOST_TELLS = (
-    RUNG, ASLEEP, TELLS, BITS, BIT_WORDS, QPNS, TELL_FDS, MOST_TELLS,
-)  # fmt: skip
-_SILENT, _IN_BURST, _AWAKE, _SLEEPS, _DOZES = SILENT, IN_BURST, AWAKE, SLEEPS, DOZES
-_BURSTS_WITHOUT_DOZE = BURSTS_WITHOUT_DOZE
 
 
 class Doorbells:
@@ -51,13 +46,13 @@ class Doorbells:
         """Whether any has rung since this was asked last."""
         if not self.has_rung():
             return False
-        if octets.exchange(self._words, _RUNG, _SILENT) == _IN_BURST:
+        if octets.exchange(self._words, RUNG, SILENT) == IN_BURST:
             self._in_burst = True
         return True
 
     def has_rung(self) -> bool:
         """Whether any has rung since `take`."""
-        return octets.published(self._words, _RUNG) != _SILENT
+        return octets.published(self._words, RUNG) != SILENT
 
     def dozes(self) -> bool:
         """The endpoint is about to sleep: returns whether it is to doze first, as the program may be in a burst."""
@@ -67,51 +62,51 @@ class Doorbells:
         if self._without_doze:
             self._without_doze -= 1
             return False
-        return self._falls_asleep(_DOZES)
+        return self._falls_asleep(DOZES)
 
     def overslept(self) -> None:
         """A doze has ended by itself."""
         if self.has_rung():
-            self._without_doze = _BURSTS_WITHOUT_DOZE
+            self._without_doze = BURSTS_WITHOUT_DOZE
 
     def sleeps(self) -> bool:
         """The endpoint is about to sleep: returns whether it may. Otherwise something was posted."""
-        return self._falls_asleep(_SLEEPS)
+        return self._falls_asleep(SLEEPS)
 
     def _falls_asleep(self, how: int) -> bool:
-        octets.exchange(self._words, _ASLEEP, how)
+        octets.exchange(self._words, ASLEEP, how)
         if self.has_rung():
-            self._words[_ASLEEP] = _AWAKE
+            self._words[ASLEEP] = AWAKE
             return False
         return True
 
     def awake(self) -> None:
-        self._words[_ASLEEP] = _AWAKE
+        self._words[ASLEEP] = AWAKE
 
     def next(self, first: int) -> int:
         """The QPN of a QP that has rung, of those in place `first` and after; -1 without any. It is silent then."""
         word = first
-        while word < _BIT_WORDS and self._words[_QPNS + word]:
-            bits = self._words[_BITS + word]
-            if bits and self._words[_QPNS + word] > 0:
-                octets.exchange(self._words, _BITS + word, 0)
-                return self._words[_QPNS + word]
+        while word < BIT_WORDS and self._words[QPNS + word]:
+            bits = self._words[BITS + word]
+            if bits and self._words[QPNS + word] > 0:
+                octets.exchange(self._words, BITS + word, 0)
+                return self._words[QPNS + word]
             word += 1
         return -1
 
     def tell(self, fd: int) -> bool:
         """This event fd is to be rung. Returns False where there are too many already."""
-        count = self._words[_TELLS]
-        if count >= _MOST_TELLS:
+        count = self._words[TELLS]
+        if count >= MOST_TELLS:
             return False
-        self._words[_TELL_FDS + count] = fd
-        self._words[_TELLS] = count + 1
+        self._words[TELL_FDS + count] = fd
+        self._words[TELLS] = count + 1
         return True
 
     def next_told(self) -> int:
         """An event fd that is to be rung, each once; -1 without any."""
-        count = self._words[_TELLS]
+        count = self._words[TELLS]
         if not count:
             return -1
-        self._words[_TELLS] = count - 1
-        return self._words[_TELL_FDS + count - 1]
+        self._words[TELLS] = count - 1
+        return self._words[TELL_FDS + count - 1]

@@ -21,10 +21,10 @@ VA_LIMIT = 1 << 62  # keeps every address computation inside a signed 64-bit int
 # What follows the R_Key in a row of `MemoryTable.open`.
 VA, LENGTH, ADDRESS = 1, 2, 3
 _COLUMNS = 4
-_VA, _LENGTH, _ADDRESS, _WIDTH = VA, LENGTH, ADDRESS, _COLUMNS
+_WIDTH = _COLUMNS
 # Regions that the ring of a MemoryTable holds, and the places of its two counts.
 NEW_REGIONS = 256
-_NEW, _NEW_MASK = NEW_REGIONS, NEW_REGIONS - 1
+_NEW_MASK = NEW_REGIONS - 1
 _REGISTERED, _TAKEN, _MARKS = 0, 1, 2
 
 
@@ -124,15 +124,15 @@ class MemoryTable:
     def _add(self, rkey: int, va: int, length: int, address: int) -> None:
         registered = octets.published(self._marks, _REGISTERED)
         if not registered:
-            self._new = octets.longer_words(self._new, 0, _NEW * _WIDTH)
+            self._new = octets.longer_words(self._new, 0, NEW_REGIONS * _WIDTH)
         at = (registered & _NEW_MASK) * _WIDTH
         self._new[at] = rkey
-        self._new[at + _VA], self._new[at + _LENGTH], self._new[at + _ADDRESS] = va, length, address
+        self._new[at + VA], self._new[at + LENGTH], self._new[at + ADDRESS] = va, length, address
         octets.publish(self._marks, _REGISTERED, registered + 1)
 
     def is_full(self) -> bool:
         """Whether the ring is full. A thread with the endpoint then calls `take_new` before the next `register`."""
-        return octets.published(self._marks, _REGISTERED) - octets.published(self._marks, _TAKEN) >= _NEW
+        return octets.published(self._marks, _REGISTERED) - octets.published(self._marks, _TAKEN) >= NEW_REGIONS
 
     def take_new(self) -> None:
         """Move the regions of the ring into `open`."""

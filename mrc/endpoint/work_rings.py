@@ -35,13 +35,6 @@ DONE_WORDS = 8
 _SIGNALED = 2  # of FLAGS, as in ibv_send_flags
 _RECEIVE, _SUCCESS, _FLUSHED = int(WorkKind.RECV_RDMA_WITH_IMM), int(WorkStatus.SUCCESS), int(WorkStatus.FLUSHED)
 _WRITE, _NO_IMMEDIATE = int(WorkKind.RDMA_WRITE), -1
-_SENDS_POSTED, _RECEIVES_POSTED, _SEND_MASK, _RECEIVE_MASK = SENDS_POSTED, RECEIVES_POSTED, SEND_MASK, RECEIVE_MASK
-_SENDS_TAKEN, _RECEIVES_TAKEN, _SENDS_ENDED, _RECEIVES_ENDED = SENDS_TAKEN, RECEIVES_TAKEN, SENDS_ENDED, RECEIVES_ENDED
-_STATE, _QPN, _FLAGS, _SEND_WORDS, _DONE_WORDS = STATE, QPN, FLAGS, SEND_WORDS, DONE_WORDS
-_CAME, _OVERRUN, _POLLED, _CQ_MASK, _CQ_ROOM, _ARMED, _EVENT_FD, _ASYNC_FD = (
-    CAME, OVERRUN, POLLED, CQ_MASK, CQ_ROOM, ARMED, EVENT_FD, ASYNC_FD,
-)  # fmt: skip
-_NOTHING, _ANYTHING, _SOLICITED = NOTHING, ANYTHING, SOLICITED
 _DONE_WR_ID, _DONE_STATUS, _DONE_KIND, _DONE_LENGTH, _DONE_IMMEDIATE, _DONE_QPN = range(6)
 
 
@@ -61,12 +54,12 @@ class WorkRings:
     @property
     def sends(self) -> int:
         """How many sends may be outstanding at most."""
-        return int(self._words[_SEND_MASK]) + 1
+        return int(self._words[SEND_MASK]) + 1
 
     @property
     def receives(self) -> int:
         """How many receives may be outstanding at most."""
-        return int(self._words[_RECEIVE_MASK]) + 1
+        return int(self._words[RECEIVE_MASK]) + 1
 
     def begin(self, qpn: int) -> python[None]:
         """The QP begins anew: nothing is posted."""
@@ -76,30 +69,30 @@ class WorkRings:
 
     def enter(self, state: int) -> None:
         """The QP is in this state now, as the program sees it."""
-        octets.publish(self._words, _STATE, state)
+        octets.publish(self._words, STATE, state)
 
     # ------------------------------------------------------------------ what was posted
 
     def send_waits(self) -> bool:
-        return octets.published(self._words, _SENDS_POSTED) != self._words[_SENDS_TAKEN]
+        return octets.published(self._words, SENDS_POSTED) != self._words[SENDS_TAKEN]
 
     def take_send(self) -> int:
         """Take the oldest send that waits. Returns where its words are, for `send`."""
-        taken = self._words[_SENDS_TAKEN]
-        self._words[_SENDS_TAKEN] = taken + 1
-        return (taken & self._words[_SEND_MASK]) * _SEND_WORDS
+        taken = self._words[SENDS_TAKEN]
+        self._words[SENDS_TAKEN] = taken + 1
+        return (taken & self._words[SEND_MASK]) * SEND_WORDS
 
     def send(self, at: int) -> int:
         return self._sends[at]
 
     def receive_waits(self) -> bool:
-        return octets.published(self._words, _RECEIVES_POSTED) != self._words[_RECEIVES_TAKEN]
+        return octets.published(self._words, RECEIVES_POSTED) != self._words[RECEIVES_TAKEN]
 
     def take_receive(self) -> int:
         """Take the oldest receive that waits. Returns its wr_id."""
-        taken = self._words[_RECEIVES_TAKEN]
-        self._words[_RECEIVES_TAKEN] = taken + 1
-        return self._receives[taken & self._words[_RECEIVE_MASK]]
+        taken = self._words[RECEIVES_TAKEN]
+        self._words[RECEIVES_TAKEN] = taken + 1
+        return self._receives[taken & self._words[RECEIVE_MASK]]
 
     def flush(self) -> None:
         """The QP is in ERROR: what is posted completes flushed."""
@@ -113,35 +106,35 @@ class WorkRings:
     def complete(self, wr_id: int, status: int, byte_len: int, kind: int, immediate: int) -> None:
         """A piece of work has ended, in the order in which those of its kind were posted."""
         if kind == _RECEIVE:
-            octets.publish(self._words, _RECEIVES_ENDED, self._words[_RECEIVES_ENDED] + 1)
+            octets.publish(self._words, RECEIVES_ENDED, self._words[RECEIVES_ENDED] + 1)
             self._put(self._receive_cq, self._received, wr_id, status, byte_len, kind, immediate)
             return
-        ended = self._words[_SENDS_ENDED]
-        flags = self._sends[(ended & self._words[_SEND_MASK]) * _SEND_WORDS + _FLAGS]
-        octets.publish(self._words, _SENDS_ENDED, ended + 1)
+        ended = self._words[SENDS_ENDED]
+        flags = self._sends[(ended & self._words[SEND_MASK]) * SEND_WORDS + FLAGS]
+        octets.publish(self._words, SENDS_ENDED, ended + 1)
         if status != _SUCCESS or flags & _SIGNALED:
             self._put(self._send_cq, self._sent, wr_id, status, byte_len, kind, immediate)
 
     def _put(
         self, cq: pointer, done: pointer, wr_id: int, status: int, byte_len: int, kind: int, immediate: int
     ) -> None:
-        came = cq[_CAME]
-        if came - octets.published(cq, _POLLED) >= cq[_CQ_ROOM]:
+        came = cq[CAME]
+        if came - octets.published(cq, POLLED) >= cq[CQ_ROOM]:
             # The program finds out which queue it is when its descriptor for asynchronous events is readable.
-            if octets.exchange(cq, _OVERRUN, 1) == 0 and cq[_ASYNC_FD] >= 0:
-                self._bells.tell(cq[_ASYNC_FD])
+            if octets.exchange(cq, OVERRUN, 1) == 0 and cq[ASYNC_FD] >= 0:
+                self._bells.tell(cq[ASYNC_FD])
             return
-        at = (came & cq[_CQ_MASK]) * _DONE_WORDS
+        at = (came & cq[CQ_MASK]) * DONE_WORDS
         done[at + _DONE_WR_ID] = wr_id
         done[at + _DONE_STATUS] = status
         done[at + _DONE_KIND] = kind
         done[at + _DONE_LENGTH] = byte_len
         done[at + _DONE_IMMEDIATE] = immediate
-        done[at + _DONE_QPN] = self._words[_QPN]
+        done[at + _DONE_QPN] = self._words[QPN]
         # In full order with reading ARMED: a program arms, then polls.
-        octets.exchange(cq, _CAME, came + 1)
-        armed = octets.published(cq, _ARMED)
-        solicited = status != _SUCCESS or (immediate != _NO_IMMEDIATE and immediate & _SOLICITED != 0)
-        wanted = armed == _ANYTHING or (armed != _NOTHING and solicited)
-        if wanted and self._bells.tell(cq[_EVENT_FD]):
-            octets.exchange(cq, _ARMED, _NOTHING)
+        octets.exchange(cq, CAME, came + 1)
+        armed = octets.published(cq, ARMED)
+        solicited = status != _SUCCESS or (immediate != _NO_IMMEDIATE and immediate & SOLICITED != 0)
+        wanted = armed == ANYTHING or (armed != NOTHING and solicited)
+        if wanted and self._bells.tell(cq[EVENT_FD]):
+            octets.exchange(cq, ARMED, NOTHING)

@@ -18,8 +18,6 @@ from mrc.wire.compiled import i64s, may_raise
 OTHERS_NS = 1_000_000
 SHORTLY_NS = 20_000
 
-_OTHERS_NS, _SHORTLY_NS = OTHERS_NS, SHORTLY_NS
-
 
 class EndpointLock:
     """Of one endpoint. It is given back by the thread that holds it."""
@@ -34,7 +32,7 @@ class EndpointLock:
 
     def _begin_late(self) -> may_raise[None]:
         system.ask(self._words, 1)
-        patience: int = system.clock() + _OTHERS_NS
+        patience: int = system.clock() + OTHERS_NS
         while not system.try_hold(self._words):
             if system.clock() < patience:
                 system.yield_processor()
@@ -42,16 +40,16 @@ class EndpointLock:
             # What is under way may want the interpreter. Who waits for that as well asks for nothing meanwhile.
             system.ask(self._words, -1)
             state: int = interpreter.let_go()
-            system.sleep(_SHORTLY_NS)
+            system.sleep(SHORTLY_NS)
             interpreter.take_back(state)
             system.ask(self._words, 1)
-            patience = system.clock() + _OTHERS_NS
+            patience = system.clock() + OTHERS_NS
         system.ask(self._words, -1)
 
     def hold(self) -> None:
         """Have the endpoint, without the interpreter."""
         while not system.try_hold(self._words):
-            system.sleep(_SHORTLY_NS)
+            system.sleep(SHORTLY_NS)
 
     def try_hold(self) -> bool:
         """Take the endpoint if no thread has it. Returns whether it was taken."""
@@ -67,6 +65,6 @@ class EndpointLock:
 
     def let_others(self) -> None:
         """Let those have it who ask for it: for who has given it back, or is about to take it."""
-        patience = system.clock() + _OTHERS_NS
+        patience = system.clock() + OTHERS_NS
         while system.is_asked_for(self._words) and system.clock() < patience:
             system.yield_processor()

@@ -45,7 +45,6 @@ _WHOLE, _WITHOUT_IPV6, _WITH_IPV4 = 0, 1, 2
 _VERSION_WORD = 6 << 28
 _IP_PROTOCOL_UDP = 17
 _MAPPED = 0xFFFF
-_UDP, _IPV4, _IPV4_BYTES, _HEADER_ROOM = UDP_AT, IPV4_AT, IPV4_HEADER, HEADER_ROOM
 
 # The port or the way beyond it is down, or a queue overflowed: to the transport such a packet is lost.
 _LOST_ON_THE_WAY: frozenset[int] = frozenset(
@@ -128,7 +127,7 @@ class BatchSender:
             at = row * self._row_words
             if outer is not None:
                 self._parts[at], self._parts[at + 1] = outer_at + row * outer.length, outer.length
-            self._parts[at + self._skipped] = headers + row * _HEADER_ROOM
+            self._parts[at + self._skipped] = headers + row * HEADER_ROOM
         self._classes = _words(batch.capacity * _CLASS)
         self._classes_at = address_of(self._classes)
         for row in range(batch.capacity):
@@ -248,7 +247,7 @@ class BatchReceiver:
         self._data_at = address_of(data)
         self._bytes: u8s = data
         self._over_ipv4 = UDP_IPV4 in framings
-        ipv4 = memoryview(bytearray(rows * _IPV4_BYTES if self._over_ipv4 else 0))
+        ipv4 = memoryview(bytearray(rows * IPV4_HEADER if self._over_ipv4 else 0))
         self._ipv4: u8s = ipv4
         ports_of, lengths, classes = _words(rows), _words(rows), _words(rows)
         self._ports: i64s = ports_of
@@ -338,9 +337,9 @@ class BatchReceiver:
             else:
                 self._traffic_classes[row] = octets.le32(self._control, row * _CONTROL_ROOM + _NUMBER_AT)
             if self._over_ipv4:
-                octets.put64(self._ipv4, row * _IPV4_BYTES, 0)
-                octets.put64(self._ipv4, row * _IPV4_BYTES + 8, 0)
-                octets.put32(self._ipv4, row * _IPV4_BYTES + 16, 0)
+                octets.put64(self._ipv4, row * IPV4_HEADER, 0)
+                octets.put64(self._ipv4, row * IPV4_HEADER + 8, 0)
+                octets.put32(self._ipv4, row * IPV4_HEADER + 16, 0)
         # The kernel has written over these.
         self._messages[message + _NAME_LENGTH] = self._name_room
         self._messages[message + _CONTROL_LENGTH] = _CONTROL_ROOM
@@ -351,7 +350,7 @@ class BatchReceiver:
         word = octets.u32(self._control, row * _CONTROL_ROOM + _NUMBER_AT) if has_control else 0
         at = row * self._room
         octets.put32(self._bytes, at, _VERSION_WORD | word)
-        octets.put16(self._bytes, at + 4, self._lengths[row] - _UDP)
+        octets.put16(self._bytes, at + 4, self._lengths[row] - UDP_AT)
         self._bytes[at + 6] = _IP_PROTOCOL_UDP
         octets.copy(self._bytes, at + 8, self._names, row * _SOCKADDR + _ADDRESS_AT, _ADDRESS)
         octets.copy(self._bytes, at + 24, self._addresses, index * _ADDRESS, _ADDRESS)
@@ -359,11 +358,11 @@ class BatchReceiver:
 
     def _complete_ipv4(self, row: int) -> None:
         """As `mrc.wire.header_rows.shape_rows`."""
-        at, header = row * self._room, row * _IPV4_BYTES
-        octets.copy(self._ipv4, header, self._bytes, at + _IPV4, _IPV4_BYTES)
+        at, header = row * self._room, row * IPV4_HEADER
+        octets.copy(self._ipv4, header, self._bytes, at + IPV4_AT, IPV4_HEADER)
         tos = self._ipv4[header + 1]
         octets.put32(self._bytes, at, _VERSION_WORD | tos << 20)
-        octets.put16(self._bytes, at + 4, octets.u16(self._ipv4, header + 2) - _IPV4_BYTES)
+        octets.put16(self._bytes, at + 4, octets.u16(self._ipv4, header + 2) - IPV4_HEADER)
         self._bytes[at + 6] = self._ipv4[header + 9]
         self._bytes[at + 7] = self._ipv4[header + 8]
         self._map(at + 8, header + 12)

@@ -24,16 +24,15 @@ from mrc.wire.usid import BLOCK_BITS
 if TYPE_CHECKING:
     from mrc.wire.fields import U8
 
-IPV6_HEADER = HEADERS["ipv6"].length
+IPV6_HEADER: int = HEADERS["ipv6"].length
 _HOP_LIMIT = 64
 _VERSION = 6 << 28
 _TRAFFIC_CLASS_SHIFT = 20
 _PLEN_AT, _NH_AT, _HLIM_AT, _SOURCE_AT, _DESTINATION_AT = offsets_in("ipv6", "plen nh hlim src dst")
-_ROUTING_AT = IPV6_HEADER
 _ADDRESS = 16
 _SOCKADDR, _ADDRESS_AT = 28, 8  # of a sockaddr_in6
 _BLOCK, _USID = BLOCK_BITS // 8, 2
-_SEGMENT_AT = _ROUTING_AT + SRH_LENGTH - _ADDRESS
+_SEGMENT_AT = IPV6_HEADER + SRH_LENGTH - _ADDRESS
 
 
 class OuterHeaders:
@@ -55,7 +54,7 @@ class OuterHeaders:
         row = bytearray(self.length)
         row[_NH_AT], row[_HLIM_AT] = ROUTING if srh else IPV6_IN_IPV6, _HOP_LIMIT
         if srh:
-            row[_ROUTING_AT : _ROUTING_AT + len(SRH_HEAD)] = SRH_HEAD
+            row[IPV6_HEADER : IPV6_HEADER + len(SRH_HEAD)] = SRH_HEAD
         self.flat = self._flat = memoryview(row * batch.capacity)
         sources = {port.port: port.local_address for port in ports}
         self._sources: const_u8s = memoryview(

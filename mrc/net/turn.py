@@ -17,7 +17,6 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.doorbells import Doorbells
 from mrc.endpoint.parts import interpreter
-from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Flag
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.responder.received import ReceiveBudget
@@ -53,12 +52,6 @@ LOOKS = 20
 LONGEST_SLEEP_NS = 100_000_000
 
 T = TypeVar("T")
-
-_SHORT_BATCH, _STREAM, _PAUSE_NS = SHORT_BATCH, STREAM, SHORT_BATCH_PAUSE_NS
-_MOST_BEFORE_TIMERS, _AWAKE_NS, _DOZE_NS, _FOREVER = MOST_TURNS_BEFORE_TIMERS, AWAKE_NS, DOZE_NS, FOREVER
-_PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS = PATIENCE_NS, LOOK_NS, LOOKS, LONGEST_SLEEP_NS
-_SHORTLY_NS = SHORTLY_NS
-_PACKET_BUFFER_BYTES = PACKET_BUFFER_BYTES
 
 
 class Turn:
@@ -200,7 +193,7 @@ class Turn:
 
     def _come(self) -> None:
         self._in_turn = True
-        self._was_away = self._left_at > 0 and system.clock() - self._left_at > _PATIENCE_NS
+        self._was_away = self._left_at > 0 and system.clock() - self._left_at > PATIENCE_NS
         self._lock.hold()
         self._asleep = False
 
@@ -241,11 +234,11 @@ class Turn:
                 self._short_batches = 0
                 if not sent and not self._sleep(until):
                     return
-            elif received < _SHORT_BATCH:
+            elif received < SHORT_BATCH:
                 self._short_batches += 1
                 # Who sends more than it was sent has data of its own and no time to lose.
-                if self._short_batches >= _STREAM and sent <= received + 1:
-                    system.sleep(_PAUSE_NS)
+                if self._short_batches >= STREAM and sent <= received + 1:
+                    system.sleep(SHORT_BATCH_PAUSE_NS)
 
     def _is_wanted(self) -> bool:
         return (
@@ -279,12 +272,12 @@ class Turn:
         if self._receiver.more:
             for place in range(self._ports):
                 waiting += system.waiting(self._fds[place])
-        self._budget.on_backlog(waiting // _PACKET_BUFFER_BYTES)
+        self._budget.on_backlog(waiting // PACKET_BUFFER_BYTES)
 
     def _timers_may_run(self) -> bool:
         """Whether what has arrived is read, or has been read for long enough."""
         self._before_timers = self._before_timers + 1 if self._receiver.more else 0
-        if self._before_timers > _MOST_BEFORE_TIMERS:
+        if self._before_timers > MOST_TURNS_BEFORE_TIMERS:
             self._before_timers = 0
         return self._before_timers == 0
 
@@ -315,11 +308,11 @@ class Turn:
         readable = 0
         if self._datapath.data_before_answers != self._data_before_answers:
             self._data_before_answers = self._datapath.data_before_answers
-            readable = self._stay_awake(min(end, system.clock() + _AWAKE_NS))
+            readable = self._stay_awake(min(end, system.clock() + AWAKE_NS))
         if readable or self._datapath.doorbells is None:
             return readable or self._wait_for(end - system.clock())
         if self._datapath.doorbells.dozes():
-            readable = self._wait_for(min(_DOZE_NS, end - system.clock()))
+            readable = self._wait_for(min(DOZE_NS, end - system.clock()))
             if not readable:
                 self._datapath.doorbells.overslept()
         if not readable and self._datapath.doorbells.sleeps():
@@ -380,22 +373,22 @@ class Turn:
             if self._in_turn or not left:
                 looks = looks + 1 if seen == left else 0
                 seen = left
-                self._watch_over(looks >= _LOOKS)
+                self._watch_over(looks >= LOOKS)
                 continue
-            patience = left + (_SHORTLY_NS if self._was_away else _PATIENCE_NS) - system.clock()
+            patience = left + (SHORTLY_NS if self._was_away else PATIENCE_NS) - system.clock()
             if patience > 0:
                 system.sleep(patience)
             elif self._lock.is_asked_for():
                 self._lock.let_others()
             elif not self._lock.try_hold():
-                system.sleep(_SHORTLY_NS)
+                system.sleep(SHORTLY_NS)
             else:
                 self._serve()
 
     def _watch_over(self, quiet: bool) -> None:
         """Python is there. Wait until it is time to look again, or another thread calls."""
         self._watcher_sleeps = quiet
-        if system.wait(self._call_fds, 1, _LONGEST_SLEEP_NS if quiet else _LOOK_NS):
+        if system.wait(self._call_fds, 1, LONGEST_SLEEP_NS if quiet else LOOK_NS):
             system.hear(self._call)
         self._watcher_sleeps = False
 
@@ -407,10 +400,10 @@ class Turn:
         if busy:
             self._lock.give_back()
             return
-        sleep = min(_LOOK_NS, max(0, self._datapath.next_deadline() - system.clock()))
+        sleep = min(LOOK_NS, max(0, self._datapath.next_deadline() - system.clock()))
         if self._sender.error or self._receiver.error:
             # Python has to see to it.
-            sleep = _LOOK_NS
+            sleep = LOOK_NS
         if not self._in_turn:
             self._asleep = True
         self._lock.give_back()

@@ -157,7 +157,7 @@ HEADERS: dict[str, HeaderLayout] = {
     name: HeaderLayout.parse(name, text) for name, text in (_TRANSPORT | _CARRIERS).items()
 }
 TRANSPORT_HEADERS = frozenset(_TRANSPORT)
-BTH_LENGTH = HEADERS["bth"].length
+BTH_LENGTH: int = HEADERS["bth"].length
 # Bytes of each header that may follow a BTH.
 HEADER_LENGTHS: dict[str, int] = {name: HEADERS[name].length for name in _TRANSPORT if name != "bth"}
 

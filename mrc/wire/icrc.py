@@ -11,7 +11,7 @@ from mrc.wire.crc import crc32
 from mrc.wire.headers import HEADERS
 from mrc.wire.ipv4 import IPV4_ICRC_MASK
 
-IPV6_HEADER = HEADERS["ipv6"].length
+IPV6_HEADER: int = HEADERS["ipv6"].length
 UDP_HEADER = HEADERS["udp"].length
 # The eight bytes of ones in front of every packet, already counted in.
 ICRC_SEED: int = crc32(b"\xff" * 8)

@@ -15,8 +15,8 @@ from functools import lru_cache
 
 from mrc.wire.headers import HEADERS
 
-IPV4_HEADER = HEADERS["ipv4"].length
-IPV4_AT = HEADERS["ipv6"].length - IPV4_HEADER  # where a row would hold the real header
+IPV4_HEADER: int = HEADERS["ipv4"].length
+IPV4_AT: int = HEADERS["ipv6"].length - IPV4_HEADER  # where a row would hold the real header
 NO_OPTIONS = 0x45  # version 4, header of five words
 _MAPPED = 0xFFFF << 32
 DONT_FRAGMENT = 0x4000

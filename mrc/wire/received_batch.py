@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 
     from mrc.wire.fields import I64, U8, Fields
 
-_SEED, _ICRC_BYTES, _IPV4_BYTES = ICRC_SEED, ICRC_LENGTH, IPV4_HEADER
 # The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
 _HEAD = len(ICRC_MASK)
 _MASK: const_u8s = memoryview(ICRC_MASK)
 _MASK_FROM_UDP: const_u8s = _MASK[UDP_AT:]
 _MASK_IPV4: const_u8s = memoryview(IPV4_ICRC_MASK)
-_UDP_AT, _BTH_AT, _PSN_AT, _PSN_MASK = UDP_AT, BTH_AT, PSN_FLAGS_AT, PSN_BITS_MASK
 # How far the fields are shifted in the first eight bytes of each header.
 _VERSION, _CLASS, _LABEL, _PLEN, _NEXT_HEADER, _ = shifts_in("ipv6", "version tc fl plen nh hlim")
 _SPORT, _DPORT, _UDP_LENGTH, _ = shifts_in("udp", "sport dport len chksum")
@@ -172,19 +170,19 @@ class ReceivedBatch:
         return row * self.room
 
     def came_over_ipv4(self, row: int) -> bool:
-        return self.over_ipv4 and self._ipv4[row * _IPV4_BYTES] != 0
+        return self.over_ipv4 and self._ipv4[row * IPV4_HEADER] != 0
 
     def icrc_right(self, row: int) -> bool:
         """Whether the ICRC of a packet that is at least a BTH and an ICRC long is right."""
         if self.headers_only:
             return True
         base = row * self.room
-        end = base + self.lengths[row] - _ICRC_BYTES
+        end = base + self.lengths[row] - ICRC_LENGTH
         if self.over_ipv4 and self.came_over_ipv4(row):
-            value = octets.masked_crc(self._ipv4, row * _IPV4_BYTES, _MASK_IPV4, _SEED)
-            value = octets.masked_crc(self.flat, base + _UDP_AT, _MASK_FROM_UDP, value)
+            value = octets.masked_crc(self._ipv4, row * IPV4_HEADER, _MASK_IPV4, ICRC_SEED)
+            value = octets.masked_crc(self.flat, base + UDP_AT, _MASK_FROM_UDP, value)
         else:
-            value = octets.masked_crc(self.flat, base, _MASK, _SEED)
+            value = octets.masked_crc(self.flat, base, _MASK, ICRC_SEED)
         return octets.crc(self.flat, base + _HEAD, end - base - _HEAD, value) == octets.le32(self.flat, end)
 
 
@@ -213,14 +211,14 @@ class ReceivedPacket:
         self.label = ip >> _LABEL & _20_BITS
         self.plen = ip >> _PLEN & _16_BITS
         self.next_header = ip >> _NEXT_HEADER & _8_BITS
-        udp: unsigned = octets.u64(batch.flat, at + _UDP_AT)
+        udp: unsigned = octets.u64(batch.flat, at + UDP_AT)
         self.sport = udp >> _SPORT
         self.dport = udp >> _DPORT & _16_BITS
         self.udp_length = udp >> _UDP_LENGTH & _16_BITS
-        bth: unsigned = octets.u64(batch.flat, at + _BTH_AT)
+        bth: unsigned = octets.u64(batch.flat, at + BTH_AT)
         self.opcode = bth >> _OPCODE
         self.flags = bth >> _FLAGS & _8_BITS
         self.pkey = bth >> _P_KEY & _16_BITS
         self.dqp = bth >> _DQP & _24_BITS
-        self.psn_word = octets.u32(batch.flat, at + _PSN_AT)
-        self.psn = self.psn_word & _PSN_MASK
+        self.psn_word = octets.u32(batch.flat, at + PSN_FLAGS_AT)
+        self.psn = self.psn_word & PSN_BITS_MASK

@@ -15,8 +15,8 @@ from __future__ import annotations
 from mrc.wire.headers import HEADERS
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 
-UDP_AT = HEADERS["ipv6"].length
-BTH_AT = UDP_AT + HEADERS["udp"].length
+UDP_AT: int = HEADERS["ipv6"].length
+BTH_AT: int = UDP_AT + HEADERS["udp"].length
 EXTENSION_AT = BTH_AT + BTH_LENGTH
 
 

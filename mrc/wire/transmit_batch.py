@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from mrc.wire.fields import I64, U8, Fields
 
-_ROOM, _TEMPLATE, _DESTINATION, _ICRC, _UDP_AT = HEADER_ROOM, TEMPLATE, DESTINATION, ICRC_LENGTH, UDP_AT
-_SEED, _PAD_SHIFT, _CLASS_SHIFT, _TRAILER, _WORD = ICRC_SEED, PAD_SHIFT, 20, 8, 8
+_CLASS_SHIFT, _TRAILER, _WORD = 20, 8, 8
 # Where in a packet: ip_plen, source and destination address, udp_len, flags.
 _PLEN_AT, _SOURCE_AT, _DESTINATION_AT = fields_at("ipv6", "plen src dst")
 (_UDP_LENGTH_AT,) = fields_at("udp", "len")
@@ -47,7 +46,7 @@ _MAPPED = 0xFFFF  # the third word of an IPv4-mapped address; the two before it 
 _MAPPED_LENGTH = 12
 _MAPPED_START: bytes = _MAPPED.to_bytes(_MAPPED_LENGTH, "big")
 _IPV4_START = NO_OPTIONS << 8
-_IPV4_BYTES, _IPV4_FRAGMENT, _IPV4_UDP = IPV4_HEADER, DONT_FRAGMENT, 17
+_IPV4_UDP = 17
 _ZEROS: const_u8s = memoryview(bytes(4))
 
 
@@ -167,20 +166,20 @@ class TransmitBatch:
         """
         row = self.count
         self.count = row + 1
-        at, pad = row * _ROOM, -length & 3
-        inside = header_length + length + pad + _ICRC - _UDP_AT
-        octets.copy(self.flat, at, frames.templates, way * _TEMPLATE, _TEMPLATE)
+        at, pad = row * HEADER_ROOM, -length & 3
+        inside = header_length + length + pad + ICRC_LENGTH - UDP_AT
+        octets.copy(self.flat, at, frames.templates, way * TEMPLATE, TEMPLATE)
         octets.put32(self.flat, at, octets.u32(self.flat, at) + (traffic_class << _CLASS_SHIFT))
         octets.put16(self.flat, at + _PLEN_AT, inside)
         octets.put16(self.flat, at + _UDP_LENGTH_AT, inside)
-        self.flat[at + _FLAGS_AT] |= pad << _PAD_SHIFT
-        octets.copy(self.flat_destinations, row * _DESTINATION, frames.destinations, way * _DESTINATION, _DESTINATION)
+        self.flat[at + _FLAGS_AT] |= pad << PAD_SHIFT
+        octets.copy(self.flat_destinations, row * DESTINATION, frames.destinations, way * DESTINATION, DESTINATION)
         self.ports[row] = frames.ports[way]
         self.classes[row] = traffic_class
         self.header_lengths[row] = header_length
         self.payload_addresses[row] = address if length else 0
         self.payload_lengths[row] = length
-        self.trailer_lengths[row] = pad + _ICRC
+        self.trailer_lengths[row] = pad + ICRC_LENGTH
         return row
 
     def open_row(self, frames: Frames, way: int, traffic_class: int, header_length: int) -> int:
@@ -189,12 +188,12 @@ class TransmitBatch:
 
     def write_headers(self, row: int, at: int, content: bytes | memoryview) -> python[None]:
         """Overwrite the headers of a row from byte `at` on."""
-        start = row * _ROOM + at
+        start = row * HEADER_ROOM + at
         self._writable[start : start + len(content)] = content
 
     def set_bits(self, row: int, at: int, bits: int) -> None:
         """Set these bits in byte `at` of the headers of a row."""
-        self.flat[row * _ROOM + at] |= bits
+        self.flat[row * HEADER_ROOM + at] |= bits
 
     def seal(self, start: int) -> None:
         """Write the ICRC of every packet from row `start` on. Call once the headers are final."""
@@ -204,26 +203,26 @@ class TransmitBatch:
             self._seal(row)
 
     def _seal(self, row: int) -> None:
-        at = row * _ROOM
-        rest, pad = at + _HEAD, self.trailer_lengths[row] - _ICRC
+        at = row * HEADER_ROOM
+        rest, pad = at + _HEAD, self.trailer_lengths[row] - ICRC_LENGTH
         if octets.u64(self.flat, at + _SOURCE_AT) == 0 and octets.u32(self.flat, at + _SOURCE_AT + 8) == _MAPPED:
             self._put_ipv4(at)
-            value = octets.masked_crc(self._ipv4, 0, _MASK_IPV4, _SEED)
-            value = octets.masked_crc(self.flat, at + _UDP_AT, _MASK_FROM_UDP, value)
+            value = octets.masked_crc(self._ipv4, 0, _MASK_IPV4, ICRC_SEED)
+            value = octets.masked_crc(self.flat, at + UDP_AT, _MASK_FROM_UDP, value)
         else:
-            value = octets.masked_crc(self.flat, at, _MASK, _SEED)
+            value = octets.masked_crc(self.flat, at, _MASK, ICRC_SEED)
         value = octets.crc(self.flat, rest, at + self.header_lengths[row] - rest, value)
         if self.payload_lengths[row]:
             value = octets.crc_at(self.payload_addresses[row], self.payload_lengths[row], value)
         if pad:
             value = octets.crc(_ZEROS, 0, pad, value)
-        octets.put_le32(self.flat_trailers, (row + 1) * _TRAILER - _ICRC, value)
+        octets.put_le32(self.flat_trailers, (row + 1) * _TRAILER - ICRC_LENGTH, value)
 
     def _put_ipv4(self, at: int) -> None:
         """Write down the IPv4 header that the row from this byte on stands for; what is masked is left 0."""
         octets.put16(self._ipv4, 0, _IPV4_START)
-        octets.put16(self._ipv4, 2, octets.u16(self.flat, at + _PLEN_AT) + _IPV4_BYTES)
-        octets.put32(self._ipv4, 4, _IPV4_FRAGMENT)
+        octets.put16(self._ipv4, 2, octets.u16(self.flat, at + _PLEN_AT) + IPV4_HEADER)
+        octets.put32(self._ipv4, 4, DONT_FRAGMENT)
         octets.put32(self._ipv4, 8, _IPV4_UDP << 16)
         octets.copy(self._ipv4, 12, self.flat, at + _SOURCE_AT + 12, 4)
         octets.copy(self._ipv4, 16, self.flat, at + _DESTINATION_AT + 12, 4)

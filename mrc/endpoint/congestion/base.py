@@ -15,7 +15,6 @@ from mrc.wire.compiled import Subclassed, python, with_gil
 PENALTY_UNKNOWN = -1
 # The round trip of an acknowledgement that measured none.
 NO_SAMPLE = -1
-_NO_SAMPLE = NO_SAMPLE
 # No window is larger, bytes.
 _LARGEST = 1 << 60
 
@@ -116,7 +115,7 @@ class CongestionController(Subclassed):
     ) -> with_gil[None]:
         """`on_ack`; `rtt_ns` is NO_SAMPLE where there is no valid sample."""
         try:
-            self.on_ack(now, acked_bytes, marked, None if rtt_ns == _NO_SAMPLE else rtt_ns, penalty, restore)
+            self.on_ack(now, acked_bytes, marked, None if rtt_ns == NO_SAMPLE else rtt_ns, penalty, restore)
         except BaseException as error:
             self._failed("on_ack", error)
 

@@ -8,7 +8,6 @@ from mrc.errors import CallerError
 from mrc.wire.compiled import Subclassed, i64s, python
 
 MOST_TIMEOUTS = 16  # local ACK timeouts that a coarse timer may take
-_MOST_TIMEOUTS = MOST_TIMEOUTS
 # Of a windowed minimum: its parts, room for the least value of each that counts, and one more.
 _PARTS, _ROOM, _SLOTS = 8, 16, 15
 DEFAULT_WEIGHT = 1 / 8  # of a sample of the queueing delay
@@ -70,7 +69,7 @@ class RttEstimator:
         if timer <= local_ack_timeout_ns:
             return local_ack_timeout_ns
         # Bounded: a peer that was stopped once for seconds must not make losses wait for as long.
-        return min(2 * timer, _MOST_TIMEOUTS * local_ack_timeout_ns)
+        return min(2 * timer, MOST_TIMEOUTS * local_ack_timeout_ns)
 
 
 class WindowedMinimum:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mrc.endpoint.congestion.estimates import DelayAverage
 
 PENALTY_SHIFT = 7
-_PENALTY_SHIFT, _PENALTY_UNKNOWN = PENALTY_SHIFT, PENALTY_UNKNOWN
 _LEAST_LINE_RATE = 1_000_000  # bits a second; below it a window is its least anyway
 _NONE = -1
 # What is counted ends here: sums of two still fit 64 bits.
@@ -392,7 +391,7 @@ class Nscc(CongestionController):
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         """True while the receiver asks for less: then nothing is added to the window."""
-        if penalty == _PENALTY_UNKNOWN:
+        if penalty == PENALTY_UNKNOWN:
             return False
         if not penalty:
             self._penalised = False
@@ -403,7 +402,7 @@ class Nscc(CongestionController):
             if self._saves_cwnd(restore):
                 self._saved_cwnd = self._cwnd
             self._penalised = True
-            reduced = min(self._cwnd, self.inflight) - (penalty * acked_bytes >> _PENALTY_SHIFT)
+            reduced = min(self._cwnd, self.inflight) - (penalty * acked_bytes >> PENALTY_SHIFT)
             self._cwnd = max(self._mtu, reduced)
         return True
 

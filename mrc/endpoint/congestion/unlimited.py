@@ -10,7 +10,6 @@ from mrc.wire.compiled import python
 
 # The window in bytes: more than can ever be in flight.
 NO_WINDOW = 1 << 60
-_NO_WINDOW = NO_WINDOW
 
 
 class Unlimited(CongestionController):
@@ -24,7 +23,7 @@ class Unlimited(CongestionController):
         return NO_WINDOW
 
     def room(self) -> int:
-        return _NO_WINDOW - self.inflight
+        return NO_WINDOW - self.inflight
 
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         """Nothing to learn."""

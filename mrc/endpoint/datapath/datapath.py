@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mrc.endpoint.node.operation_answers import OperationAnswers
     from mrc.endpoint.parts.flags import Flag
 
-_FOREVER = FOREVER
 _NONE = -1
 
 
@@ -216,7 +215,7 @@ class Datapath:
             if slot != _NONE and self.qps.at[slot].timer_at == self._timers.first():
                 return self._timers.first()
             self._timers.pop()
-        return _FOREVER
+        return FOREVER
 
     def first_timer(self) -> int:
         """No timer is due before this, ns; FOREVER where none runs. `next_deadline` says when one really is."""
@@ -239,7 +238,7 @@ class Datapath:
         """Run the timers of the QP that wanted it first. Returns whether the next may go on."""
         slot = self.qps.find(self._timers.value())
         self._timers.pop()
-        self.qps.at[slot].timer_at = _FOREVER
+        self.qps.at[slot].timer_at = FOREVER
         if self.qps.at[slot].next_deadline() > now:
             # What it was set for has moved on since, as it does with every packet.
             self.schedule(slot)

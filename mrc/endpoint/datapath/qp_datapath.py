@@ -30,19 +30,16 @@ from mrc.wire.rows import fields_at, header_at, lowest_bit, masks_in
 from mrc.wire.transmit_batch import TransmitBatch
 
 _AETH_AT, _SYNDROME_SHIFT = header_at("aeth"), lowest_bit(masks_in("aeth", "syndrome msn")[0])
-_ACK_SYNDROME = ACK_SYNDROME
 _NEVER = -1
 MAX_PORTS = 16
 (_SOURCE_AT,) = fields_at("ipv6", "src")
-_ADDRESS_BYTES, _MAX_PORTS = 16, MAX_PORTS
+_ADDRESS_BYTES = 16
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
 _IS_REQUEST: const_u8s = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
 _IS_NAK: const_u8s = memoryview(bytes(value in NAK_STATUS for value in range(256)))
 _IS_ENDPOINT_OPERATION: const_u8s = memoryview(
     bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) for value in range(256))
 )
-_FOREVER = FOREVER
-_ADDRESS, _LENGTH, _REMOTE_VA, _RKEY, _IMMEDIATE = ADDRESS, LENGTH, REMOTE_VA, RKEY, IMMEDIATE
 
 
 class PeerSources:
@@ -65,7 +62,7 @@ class PeerSources:
         that cannot be."""
         port = packet.port
         return (
-            0 <= port < _MAX_PORTS
+            0 <= port < MAX_PORTS
             and self._known[port] != 0
             and octets.equal(batch.flat, packet.at + _SOURCE_AT, self._addresses, port * _ADDRESS_BYTES, _ADDRESS_BYTES)
         )
@@ -159,7 +156,7 @@ class Arrivals:
         syndrome = octets.u32(batch.flat, packet.at + _AETH_AT) >> _SYNDROME_SHIFT
         if self._feedback is None:
             return
-        if syndrome <= _ACK_SYNDROME:
+        if syndrome <= ACK_SYNDROME:
             self._feedback.on_ack(packet.psn, now)
         elif _IS_NAK[syndrome]:
             self._feedback.on_nak(packet.psn, syndrome, now)
@@ -200,7 +197,7 @@ class QpDatapath:
 
     def doubts(self, port: int) -> bool:
         """Whether the peer says that its port on the plane of this port of ours is down."""
-        return 0 <= port < _MAX_PORTS and self.doubted_ports >> port & 1 != 0
+        return 0 <= port < MAX_PORTS and self.doubted_ports >> port & 1 != 0
 
     def epsn(self) -> int:
         """The PSN that it expects; -1 where it cannot receive."""
@@ -226,11 +223,11 @@ class QpDatapath:
             at = self.completions.rings.take_send()
             self.requestor.queue.post_at(
                 self.completions.rings.send(at),
-                self.completions.rings.send(at + _ADDRESS),
-                self.completions.rings.send(at + _LENGTH),
-                self.completions.rings.send(at + _REMOTE_VA),
-                self.completions.rings.send(at + _RKEY),
-                self.completions.rings.send(at + _IMMEDIATE),
+                self.completions.rings.send(at + ADDRESS),
+                self.completions.rings.send(at + LENGTH),
+                self.completions.rings.send(at + REMOTE_VA),
+                self.completions.rings.send(at + RKEY),
+                self.completions.rings.send(at + IMMEDIATE),
             )
 
     # ------------------------------------------------------------------ packets out
@@ -297,7 +294,7 @@ class QpDatapath:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        of_responder = _FOREVER if self.responder is None else self.responder.next_deadline()
+        of_responder = FOREVER if self.responder is None else self.responder.next_deadline()
         if not self.may_send or self.requestor is None:
             return of_responder
         return min(of_responder, self.requestor.feedback.next_deadline())

@@ -49,13 +49,11 @@ SOUND: Final = 1
 TRIMMED: Final = 2
 TRIMMED_LASTHOP: Final = 3
 
-_DROPPED, _SOUND, _TRIMMED, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED, TRIMMED_LASTHOP
 _IPV6, _IPV6_UDP = 6, 17
-_MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK = MIN_PACKET, UDP_AT, PAD_SHIFT, TVER_MASK
-_P_KEY, _TS, _DSCP_SHIFT = P_KEY, TS, 2
+_DSCP_SHIFT = 2
 _UNKNOWN_LENGTH = 1 << 20
 (_OPCODE_AT,) = fields_at("bth", "opcode")
-_ENDPOINT_QPN, _NONE = ENDPOINT_QPN, -1
+_NONE = -1
 
 
 def _by_opcode(numbers: Iterable[int]) -> python[memoryview]:
@@ -123,18 +121,18 @@ class PacketChecks:
     def look(self, batch: ReceivedBatch, row: int) -> int:
         """SOUND for a whole packet of the transport with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut
         short, on the last hop or before it; DROPPED for any other."""
-        if batch.lengths[row] < _MIN_PACKET:
+        if batch.lengths[row] < MIN_PACKET:
             self._counters.too_short += 1
-            return _DROPPED
+            return DROPPED
         self.packet.read(batch, row)
         if self.packet.version != _IPV6 or self.packet.next_header != _IPV6_UDP:
             self._counters.not_ipv6_udp += 1
-            return _DROPPED
+            return DROPPED
         opcode, plen, length = self.packet.opcode, self.packet.plen, self.packet.length
         least = self._plain_lengths[opcode]
-        if self.packet.psn_word & _TS:
+        if self.packet.psn_word & TS:
             least += self._tseth_lengths[opcode]
-        said = (plen if plen > self.packet.udp_length else self.packet.udp_length) + _UDP_AT
+        said = (plen if plen > self.packet.udp_length else self.packet.udp_length) + UDP_AT
         outer, inner = self.packet.outer >> _DSCP_SHIFT, self.packet.inner >> _DSCP_SHIFT
         if (
             (self._is_trimmed[outer] or self._is_trimmed[inner])
@@ -146,19 +144,19 @@ class PacketChecks:
             self._counters.bad_length += 1
         elif not self._is_ours[self.packet.dport]:
             self._counters.bad_udp_port += 1
-        elif self.packet.flags & _TVER_MASK:
+        elif self.packet.flags & TVER_MASK:
             self._counters.bad_tver += 1
         elif not self._is_own[opcode]:
             self._counters.unknown_opcode += 1
-        elif not self._fits(opcode, length - least - (self.packet.flags >> _PAD_SHIFT & 3)):
+        elif not self._fits(opcode, length - least - (self.packet.flags >> PAD_SHIFT & 3)):
             self._counters.bad_length += 1
         elif not batch.icrc_right(row):
             self._counters.bad_icrc += 1
-        elif (self.packet.pkey ^ _P_KEY) & self._pkey_mask:
+        elif (self.packet.pkey ^ P_KEY) & self._pkey_mask:
             self._counters.bad_pkey += 1
         else:
-            return _SOUND
-        return _DROPPED
+            return SOUND
+        return DROPPED
 
     def _fits(self, opcode: int, spare: int) -> bool:
         """Whether a packet may have so many bytes of payload."""
@@ -176,12 +174,12 @@ class PacketChecks:
     def _cut(self) -> int:
         """Of a trimmed packet that is for us the codepoint on the outermost header says where it was trimmed."""
         self._counters.trimmed_received += 1
-        foreign = (self.packet.pkey ^ _P_KEY) & self._pkey_mask
-        if not self._is_ours[self.packet.dport] or foreign or self.packet.flags & _TVER_MASK:
-            return _DROPPED
+        foreign = (self.packet.pkey ^ P_KEY) & self._pkey_mask
+        if not self._is_ours[self.packet.dport] or foreign or self.packet.flags & TVER_MASK:
+            return DROPPED
         outer, inner = self.packet.outer >> _DSCP_SHIFT, self.packet.inner >> _DSCP_SHIFT
         # A fabric that gives both the same codepoint does not say where: TRIMMED then.
-        return _TRIMMED if (outer if self._is_trimmed[outer] else inner) == self._dscp_trimmed else _TRIMMED_LASTHOP
+        return TRIMMED if (outer if self._is_trimmed[outer] else inner) == self._dscp_trimmed else TRIMMED_LASTHOP
 
 
 class Intake:
@@ -228,9 +226,9 @@ class Intake:
 
     def _receive_one(self, batch: ReceivedBatch, row: int, now: int) -> None:
         verdict = self._checks.look(batch, row)
-        if verdict == _DROPPED:
+        if verdict == DROPPED:
             return
-        if self._checks.packet.dqp == _ENDPOINT_QPN and verdict == _SOUND:
+        if self._checks.packet.dqp == ENDPOINT_QPN and verdict == SOUND:
             if not self._operation_intake.receive(batch, row, self._checks.packet.opcode, now):
                 return
             if self._away.up:
@@ -247,8 +245,8 @@ class Intake:
             self._touched_in[slot] = self._batches
             self.slots[self.touched] = slot
             self.touched += 1
-        if verdict != _SOUND:
-            self._qps.at[slot].arrivals.receive_trimmed(batch, self._checks.packet, verdict == _TRIMMED_LASTHOP, now)
+        if verdict != SOUND:
+            self._qps.at[slot].arrivals.receive_trimmed(batch, self._checks.packet, verdict == TRIMMED_LASTHOP, now)
             return
         self._qps.at[slot].arrivals.receive(batch, self._checks.packet, now)
         doubted = self._qps.at[slot].doubted_ports != 0 and self._qps.at[slot].doubts(batch.ports[row])

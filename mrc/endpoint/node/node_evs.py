@@ -17,7 +17,6 @@ from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 ENDPOINT_QPN = 2
-_QPN, _ROOM, _HEADERS = ENDPOINT_QPN, HEADER_ROOM, EXTENSION_AT
 (_DQP_AT,) = fields_at("bth", "reserved")  # where in a packet: dqp_word
 _ZEROS: const_u8s = memoryview(bytes(HEADER_ROOM))
 _NONE = -1
@@ -138,7 +137,7 @@ class NodeEvs:
     def open(self, batch: TransmitBatch, number: int, traffic_class: int, length: int) -> int:
         """Append a packet to DQP 2 on this EV, with an extension header of `length` zeros. Returns where in `flat` its
         row begins."""
-        at = batch.open_row(self.frames, number, traffic_class, _HEADERS + length) * _ROOM
-        octets.copy(batch.flat, at + _HEADERS, _ZEROS, 0, length)
-        octets.put32(batch.flat, at + _DQP_AT, _QPN)
+        at = batch.open_row(self.frames, number, traffic_class, EXTENSION_AT + length) * HEADER_ROOM
+        octets.copy(batch.flat, at + EXTENSION_AT, _ZEROS, 0, length)
+        octets.put32(batch.flat, at + _DQP_AT, ENDPOINT_QPN)
         return at

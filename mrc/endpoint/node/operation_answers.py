@@ -19,7 +19,6 @@ _OPCODE_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
 (_REQUEST_STAMP_AT,) = fields_at("erth", "tx_timestamp")
 _EETH_AT, _RESPONSE_STAMP_AT = fields_at("eeth", "type tx_timestamp")
 _RESPONSE, _EETH = int(Op.ENDPOINT_RESPONSE), HEADER_LENGTHS["eeth"]
-_FTYPE, _TSR, _UNIT_0_NS = TIMESTAMP_FTYPE, TSR_BIT, TIMESTAMP_UNIT_NS
 _COLUMNS = 6
 _NONE = -1
 
@@ -64,8 +63,10 @@ class OperationAnswers:
         self._cells[at] = handle
         self._cells[at + 1] = octets.u16(batch.flat, base + _PSN_AT + 2)
         self._cells[at + 2] = operation
-        self._cells[at + 3] = octets.u16(batch.flat, base + _REQUEST_STAMP_AT) if word & 0xF == _FTYPE else _NONE
-        self._cells[at + 4] = self._unit_1_ns if word & _TSR else _UNIT_0_NS
+        self._cells[at + 3] = (
+            octets.u16(batch.flat, base + _REQUEST_STAMP_AT) if word & 0xF == TIMESTAMP_FTYPE else _NONE
+        )
+        self._cells[at + 4] = self._unit_1_ns if word & TSR_BIT else TIMESTAMP_UNIT_NS
         self._cells[at + 5] = now
         self.waiting += 1
 

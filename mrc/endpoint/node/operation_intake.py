@@ -24,12 +24,11 @@ class Operation(IntEnum):
 
 
 (OPERATION_BITS,) = masks_in("erth", "op")
-_ERTH_AT, _OPERATION_BITS = header_at("erth"), OPERATION_BITS
+_ERTH_AT = header_at("erth")
 _SOURCE_AT, _DESTINATION_AT = fields_at("ipv6", "src dst")
 _ADDRESS = 16
 _REQUEST, _RESPONSE = int(Op.ENDPOINT_REQUEST), int(Op.ENDPOINT_RESPONSE)
 _PORT_STATUS_UPDATE, _EV_PROBE = int(Operation.PORT_STATUS_UPDATE), int(Operation.EV_PROBE)
-_KIND_RESPONSE, _KIND_OTHER = RESPONSE, OTHER
 _NONE = -1
 
 
@@ -72,11 +71,11 @@ class OperationIntake:
 
     def _kind(self, batch: ReceivedBatch, row: int, opcode: int) -> int:
         if opcode == _REQUEST:
-            return octets.u16(batch.flat, batch.row(row) + _ERTH_AT) & _OPERATION_BITS
-        return _KIND_RESPONSE if opcode == _RESPONSE else _KIND_OTHER
+            return octets.u16(batch.flat, batch.row(row) + _ERTH_AT) & OPERATION_BITS
+        return RESPONSE if opcode == _RESPONSE else OTHER
 
     def _take_request(self, handle: int, batch: ReceivedBatch, row: int, now: int) -> bool:
-        operation = octets.u16(batch.flat, batch.row(row) + _ERTH_AT) & _OPERATION_BITS
+        operation = octets.u16(batch.flat, batch.row(row) + _ERTH_AT) & OPERATION_BITS
         if operation == _EV_PROBE and is_from_own_address(batch, row):
             # It may be one of ours: only Python knows their request ids.
             return True

@@ -13,7 +13,6 @@ from mrc.wire.rows import HEADER_ROOM
 
 # So many wait, and of each its headers: those of an operation are shorter.
 ROOM = 64
-_HEADER_ROOM = HEADER_ROOM
 
 
 class PutAside:
@@ -47,8 +46,8 @@ class PutAside:
         if place == self._room:
             self._counters.over_rate += 1
             return
-        self._lengths[place] = min(batch.lengths[row], _HEADER_ROOM)
-        octets.copy(self._flat, place * _HEADER_ROOM, batch.flat, batch.row(row), self._lengths[place])
+        self._lengths[place] = min(batch.lengths[row], HEADER_ROOM)
+        octets.copy(self._flat, place * HEADER_ROOM, batch.flat, batch.row(row), self._lengths[place])
         self._ports[place] = batch.ports[row]
         self.arrived_at[place] = now
         self.count = self.batch.count = place + 1

@@ -11,7 +11,7 @@ from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.wire import octets
 from mrc.wire.compiled import any_int, pointer, python, unsigned
 
-_WORD, _NONE, _FOREVER = 8, -1, FOREVER
+_WORD, _NONE = 8, -1
 _SIGN: any_int = 1 << 63
 _LEAST_ROOM = _LEAST_ROWS = 16
 _HASH_MASK: unsigned = 0xFFFFFFFF
@@ -68,7 +68,7 @@ class Heap:
 
     def first(self) -> int:
         """The key of the first pair; FOREVER where there is none."""
-        return self._keys[0] if self.count else _FOREVER
+        return self._keys[0] if self.count else FOREVER
 
     def value(self) -> int:
         """The value of the first pair, which there is."""

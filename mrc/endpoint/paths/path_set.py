@@ -42,8 +42,6 @@ _CARRIES_DATA: const_u8s = memoryview(CARRIES_DATA)
 _NEXT: const_u8s = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
 NEVER = -1
 _NEVER = _NONE = NEVER
-_INDEX = INDEX
-_ANY_STATE = ANY_STATE
 
 
 class PathSet:
@@ -191,7 +189,7 @@ class PathSet:
     def index(self, ev: int) -> int:
         """The index of an EV of this profile, or -1."""
         row = self._evs.by_ev.find(ev)
-        return _NONE if row < 0 else self._evs.by_ev.cells[row + _INDEX]
+        return _NONE if row < 0 else self._evs.by_ev.cells[row + INDEX]
 
     def on_ev_answered(self, index: int, now: int) -> None:
         """What was sent on this EV was acknowledged: control packets may take it."""
@@ -412,7 +410,7 @@ class PathSet:
     def _moved(self, index: int, old: int, new: int, happened: int) -> None:
         """An EV is in another state."""
         plane = self._evs.plane_of[index]
-        if self._trace is not None or self._wanted[_ANY_STATE]:
+        if self._trace is not None or self._wanted[ANY_STATE]:
             self._report(index, old, new, happened)
         if new == _BAD:
             self._note_bad(index)
@@ -431,7 +429,7 @@ class PathSet:
         """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
-        if self.events is not None and self._wanted[_ANY_STATE]:
+        if self.events is not None and self._wanted[ANY_STATE]:
             path = self.paths[index]
             self.events.changed(self._qpn, self.profile_id, path.ev, path.port, EvState(old), EvState(new))
 

@@ -15,7 +15,6 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.tracing import QpTrace
 from mrc.wire.compiled import i64s, may_raise, readonly, with_gil
 
-_FOREVER = FOREVER
 _NONE = -1
 _MILLION = 1_000_000
 _COLUMNS = 7
@@ -87,7 +86,7 @@ class PathProbing:
 
     def _changed(self) -> None:
         """Find out when the next probe is due."""
-        self.next_deadline = _FOREVER
+        self.next_deadline = FOREVER
         for place in range(self._probed_count):
             if self._due_at[self._probed[place]] < self.next_deadline:
                 self.next_deadline = self._due_at[self._probed[place]]

@@ -18,7 +18,6 @@ from mrc.wire.compiled import const_i64s, i64s, may_raise, python
 
 UNKNOWN = -1  # nothing sent on it was answered yet
 LOST = -2  # the last that is known of it is a loss
-_UNKNOWN, _LOST = UNKNOWN, LOST
 _LENGTH = 64  # packets that one choice serves at least, while it holds
 _NEVER = _NONE = -1
 _DENIED = int(EvState.DENIED)
@@ -79,8 +78,8 @@ class ReverseEvs:
 
     def lose(self, number: int) -> None:
         """Something sent on this EV was lost."""
-        if self._confirmed[number] != _LOST:
-            self._confirmed[number] = _LOST
+        if self._confirmed[number] != LOST:
+            self._confirmed[number] = LOST
             self.losses += 1
 
     def pick(self, numbers: const_i64s, count: int, chosen: i64s, at: int) -> int:
@@ -96,7 +95,7 @@ class ReverseEvs:
         if kept:
             return kept
         for place in range(count):
-            if self._confirmed[numbers[place]] == _UNKNOWN:
+            if self._confirmed[numbers[place]] == UNKNOWN:
                 chosen[at + kept] = place
                 kept += 1
         return kept

@@ -22,21 +22,19 @@ if TYPE_CHECKING:
     from mrc.endpoint.tracing import QpTrace
 
 _ACKED, _LOST = int(PsnState.ACKED), int(PsnState.LOST)
-_PSN_MASK = PSN_MASK
 # Where in a packet (mrc.wire.fields.SACK); flags of the BTH's last word in their byte, signed numbers of 16 bits.
-_FLAGS_AT, _RTX, _SIGN = PSN_FLAGS_AT, RTX >> 24, 1 << 15
+_RTX, _SIGN = RTX >> 24, 1 << 15
 _SETH_AT, _OFFSET_AT, _ENTROPY_AT, _CACK_AT = fields_at("seth", "type ack_psn_offset entropy reserved3")
 _CC_TYPE_AT, _MPR_AT, _SACK_OFFSET_AT, _BITMAP_AT = fields_at("seth", "cc_type mpr sack_offset bitmap")
 _TIMESTAMP_AT, _CC_AT = fields_at("cc_state", "tx_timestamp restore_cwnd")
-_M_SHIFT, _PR, _CC_TYPE_SHIFT = SETH_M_SHIFT, SETH_PR, 4
-_PENALTY_UNKNOWN, _PENALTY_MASK, _RESTORE_SHIFT = PENALTY_UNKNOWN, 0x7F, 7
+_CC_TYPE_SHIFT = 4
+_PENALTY_MASK, _RESTORE_SHIFT = 0x7F, 7
 _WORD = 64
 # A cack_psn so far behind what is acknowledged comes from no path, however slow: as far as ack_psn_offset reaches. Half
 # of all PSNs are old, and a forger who guesses one must not decide which paths are bad.
 OLDEST_PSNS = 1 << 16
-_OLDEST_PSNS = OLDEST_PSNS
 _NONE = -1
-_UNIT, _STAMP_MASK = TIMESTAMP_UNIT_NS, 0xFFFF
+_STAMP_MASK = 0xFFFF
 
 
 class Sack:
@@ -67,30 +65,30 @@ class Sack:
         """Become the SACK in this row. False for one about what was never sent, or acknowledged long ago: it is counted
         and to be dropped."""
         at = batch.row(row)
-        self.cack = unbounded(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK, sent.una - 1)
+        self.cack = unbounded(octets.u32(batch.flat, at + _CACK_AT) & PSN_MASK, sent.una - 1)
         self.base = self.cack + _signed(octets.u16(batch.flat, at + _SACK_OFFSET_AT))
         self.bitmap = octets.u64(batch.flat, at + _BITMAP_AT)
         seth = octets.u16(batch.flat, at + _SETH_AT)
         offset = octets.u16(batch.flat, at + _OFFSET_AT)
-        probe = seth & _PR
+        probe = seth & SETH_PR
         self.trigger = self.cack if probe else self.cack + _signed(offset)
         if self.cack >= sent.next_psn or self.trigger >= sent.next_psn or self._beyond(sent.next_psn):
             counters.ack_for_unsent_psn += 1
             return False
-        if self.cack < sent.una - _OLDEST_PSNS:
+        if self.cack < sent.una - OLDEST_PSNS:
             counters.ack_too_old += 1
             return False
         if self.cack < sent.first_psn - 1:
             counters.ack_before_first_psn += 1
             return False
-        self.mark = seth >> _M_SHIFT & 3
+        self.mark = seth >> SETH_M_SHIFT & 3
         self.probe_id = offset if probe else _NONE
-        self.rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0
+        self.rtx = (batch.flat[at + PSN_FLAGS_AT] & _RTX) != 0
         self.news = not probe and self.trigger >= sent.una and sent.state[self.trigger & sent.mask] != _ACKED
         self.entropy = octets.u32(batch.flat, at + _ENTROPY_AT)
         self.mpr = batch.flat[at + _MPR_AT]
         if batch.flat[at + _CC_TYPE_AT] >> _CC_TYPE_SHIFT:
-            self.tx_timestamp, self.penalty, self.restore = 0, _PENALTY_UNKNOWN, False
+            self.tx_timestamp, self.penalty, self.restore = 0, PENALTY_UNKNOWN, False
         else:
             self.tx_timestamp = octets.u16(batch.flat, at + _TIMESTAMP_AT)
             self.penalty = batch.flat[at + _CC_AT] & _PENALTY_MASK
@@ -272,5 +270,5 @@ def _held(reflected: int, sent_at: int, sample: int) -> int:
 
     Taken only where it is less than the round trip it is part of; timestamps wrap after 8.4 ms.
     """
-    held = ((reflected - sent_at // _UNIT) & _STAMP_MASK) * _UNIT
+    held = ((reflected - sent_at // TIMESTAMP_UNIT_NS) & _STAMP_MASK) * TIMESTAMP_UNIT_NS
     return held if reflected and held < sample else 0

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from mrc.endpoint.tracing import QpTrace
 
 _OUTSTANDING, _ACKED = int(PsnState.OUTSTANDING), int(PsnState.ACKED)
-_MPR_UNIT = MPR_UNIT
-_NONE, _NO_SAMPLE = -1, NO_SAMPLE
+_NONE = -1
 _MARKED, _ALWAYS_SKIP = 1, 2
 # What finds a loss, and its name in a trace.
 BY_HOLE, BY_PATH_TIMER, BY_ACK_TIMEOUT = 0, 1, 2
-_BY_HOLE, _BY_PATH_TIMER, _BY_ACK_TIMEOUT = BY_HOLE, BY_PATH_TIMER, BY_ACK_TIMEOUT
 _TRIGGERS: tuple[str, ...] = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT)
 
 
@@ -117,7 +115,7 @@ class Feedback:
         self._loss.on_heard(now)
         if cack >= self._sent.una:
             acked = self._acknowledgements.acknowledge(cack, now)
-            self._controller.acknowledged(now, acked, False, _NO_SAMPLE, 0, False)
+            self._controller.acknowledged(now, acked, False, NO_SAMPLE, 0, False)
             self._after_acknowledgement(now)
 
     def on_nak(self, psn: int, syndrome: int, now: int) -> None:
@@ -171,7 +169,7 @@ class Feedback:
         """The right edge is where the latest SACK says, be it nearer than before (MRC-MPR-05); one that was overtaken
         moves no edge. An mpr of 0 means it is not in use, and takes nothing back. Without following, the edge never
         retreats."""
-        edge = sack.cack + 1 + (sack.mpr or self._mpr) * _MPR_UNIT
+        edge = sack.cack + 1 + (sack.mpr or self._mpr) * MPR_UNIT
         if self._follows_shrink and sack.cack < self._told_at:
             return
         self._told_at = max(self._told_at, sack.cack)
@@ -202,14 +200,14 @@ class Feedback:
     def _lose_holes(self, now: int) -> None:
         while (transmission := self._loss.next_hole()) >= 0:
             self._counters.losses_by_hole += 1
-            self._lose(transmission, _BY_HOLE)
+            self._lose(transmission, BY_HOLE)
         self._after_losses(now)
 
     def _lose_timed_out(self, now: int) -> None:
         self._loss.look_for_timeouts(now)
         while (transmission := self._loss.next_timed_out(now)) >= 0:
             self._counters.losses_by_path_timer += 1
-            self._lose(transmission, _BY_PATH_TIMER)
+            self._lose(transmission, BY_PATH_TIMER)
         if self._lost.count:
             self._after_losses(now)
             self._sent.skip_settled()
@@ -217,7 +215,7 @@ class Feedback:
     def _lose_unanswered(self, now: int) -> None:
         self._loss.look_at_all()
         while (transmission := self._loss.next_unanswered(now)) >= 0:
-            self._lose(transmission, _BY_ACK_TIMEOUT)
+            self._lose(transmission, BY_ACK_TIMEOUT)
         if self._lost.count:
             self._after_losses(now)
             self._sent.skip_settled()
@@ -227,7 +225,7 @@ class Feedback:
         slot = self._sent.log_psn[transmission & self._sent.log_mask] & self._sent.mask
         self._lost_bytes += self._sent.lose(transmission)
         self._sent.blamed[slot] = transmission
-        self._sent.by_timer[slot] = trigger != _BY_HOLE
+        self._sent.by_timer[slot] = trigger != BY_HOLE
         self._lost.push(transmission, 0)
         if self._trace is not None:
             self._trace_lost(transmission, trigger)
@@ -309,7 +307,7 @@ class Feedback:
             return
         self._retries.wait_again(now)
         if self._sent.state[psn & self._sent.mask] == _OUTSTANDING:
-            self._lose(self._sent.transmission[psn & self._sent.mask], _BY_ACK_TIMEOUT)
+            self._lose(self._sent.transmission[psn & self._sent.mask], BY_ACK_TIMEOUT)
             self._after_losses(now)
         elif self._controller.room() <= 0:
             # The oldest PSN was lost before and could not leave since: packets that nobody answers fill the window.

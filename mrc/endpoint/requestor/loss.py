@@ -15,7 +15,6 @@ from mrc.wire.compiled import public, python
 from mrc.wire.rows import PSN_BITS_MASK
 
 _NEVER = _NONE = -1
-_FOREVER = FOREVER
 _MAX_DOUBLINGS = 16
 _LONG_AGO = 1 << 61
 # Factors of times are kept to what 64 bits have room for.
@@ -23,7 +22,6 @@ _MOST = 1 << 20
 # A path timer that runs this late shows that this endpoint itself stood still (SIGSTOP, a suspended machine). Shorter
 # delays belong to the round trip: a busy machine has them again and again (C).
 STOPPED_NS = 100_000_000
-_STOPPED_NS = STOPPED_NS
 _RETRIES_FOREVER = int(EXPONENTIAL_RETRIES_FOREVER)
 _LONGEST = 1 << 61  # ns
 
@@ -66,7 +64,7 @@ class LossDetector:
 
     def _notice_stop(self, now: int) -> None:
         """A timer that is overdue by far says that nobody called this endpoint in time."""
-        if self._timer_at != _NEVER and now - self._timer_at >= _STOPPED_NS:
+        if self._timer_at != _NEVER and now - self._timer_at >= STOPPED_NS:
             self._stopped_until = now
 
     def tells_a_round_trip(self, sent_at: int) -> bool:
@@ -162,7 +160,7 @@ class LossDetector:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return self._timer_at if self._sent.outstanding and self._timer_at != _NEVER else _FOREVER
+        return self._timer_at if self._sent.outstanding and self._timer_at != _NEVER else FOREVER
 
     def look_for_timeouts(self, now: int) -> None:
         """Begin a walk over the transmissions whose path timer ran out: `next_timed_out` gives them one by one.
@@ -258,7 +256,7 @@ class RetryBudget:
         )
         self._psn = _NONE
         self._timeouts = 0  # of the PSN that is watched
-        self.next_deadline = _FOREVER
+        self.next_deadline = FOREVER
 
     def watch(self, oldest_psn: int, now: int) -> None:
         """Follow `oldest_psn`."""
@@ -275,7 +273,7 @@ class RetryBudget:
 
     def rest(self) -> None:
         """All is acknowledged: follow nothing."""
-        self._psn, self.next_deadline = _NONE, _FOREVER
+        self._psn, self.next_deadline = _NONE, FOREVER
         self.waited = 0
 
     def expired(self, now: int) -> bool:

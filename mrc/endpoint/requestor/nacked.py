@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
 _ANY_WINDOW = 1 << 24
-_OLDEST_PSNS, _PSN_MASK = OLDEST_PSNS, PSN_BITS_MASK
-_NONE, _FOREVER = -1, FOREVER
+_NONE = -1
 # Where in a packet (mrc.wire.fields.NACK); flags of the BTH's last word in their byte.
-_FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
+_RTX = RTX >> 24
 _REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = fields_at("neth", "reason entropy reserved2")
 
 
@@ -101,16 +100,16 @@ class NackHandler:
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """A NACK. One that names what was never sent is dropped."""
         at = batch.row(row)
-        psn = unbounded(octets.u32(batch.flat, at + _NACK_PSN_AT) & _PSN_MASK, self._sent.una)
+        psn = unbounded(octets.u32(batch.flat, at + _NACK_PSN_AT) & PSN_BITS_MASK, self._sent.una)
         reason = batch.flat[at + _REASON_AT]
         if psn >= self._sent.next_psn:
             self._counters.ack_for_unsent_psn += 1
-        elif psn < self._sent.una - _OLDEST_PSNS:
+        elif psn < self._sent.una - OLDEST_PSNS:
             self._counters.ack_too_old += 1
         else:
             if _RESPONSE_TO[reason] == _UNKNOWN:
                 self._counters.unknown_nack_reason += 1
-            rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0
+            rtx = (batch.flat[at + PSN_FLAGS_AT] & _RTX) != 0
             self._on_nack(psn, reason, octets.u32(batch.flat, at + _ENTROPY_AT), rtx, now)
 
     def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
@@ -261,7 +260,7 @@ class NackHandler:
 
         No new PSN is sent meanwhile: it would take the room that the old ones wait for (MRC-NACK-22).
         """
-        return self._waiting.count > 0 and self.next_deadline() != _FOREVER
+        return self._waiting.count > 0 and self.next_deadline() != FOREVER
 
     def _still_waits(self, when: int, psn: int) -> bool:
         return self._awaited(psn) and self._sent.due_at[psn & self._sent.mask] == when

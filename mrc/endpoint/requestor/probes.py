@@ -26,12 +26,12 @@ _ID_MASK = 0xFFFF
 # which transmissions and when a tail probe was asked for.
 _KNOWN, _TARGET, _AFTER, _ASKED_AT = range(4)
 _COLUMNS = 4
-_FOREVER, _ROOM, _HEADERS = FOREVER, HEADER_ROOM, header_at("peth") + HEADER_LENGTHS["peth"]
+_HEADERS = header_at("peth") + HEADER_LENGTHS["peth"]
 # Where in a probe: the fields of mrc.wire.fields.PROBE; flags are in the word of the opcode.
 _OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved ackreq")
 _PETH_AT, _PROBE_ID_AT, _RESERVED_AT = fields_at("peth", "type probe_id reserved3")
 _SPDCID_AT, _DPDCID_AT, _STAMP_AT = fields_at("peth", "spdcid dpdcid tx_timestamp")
-_PROBE, _P_KEY, _FTYPE, _UNIT_NS = int(Op.PROBE), P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
+_PROBE = int(Op.PROBE)
 
 
 class Probes:
@@ -110,7 +110,7 @@ class Probes:
         was sent last is no tail, and the timer starts afresh."""
         if self.tail_is_due(now):
             self._tail_from = now
-            self._tail_at = _FOREVER
+            self._tail_at = FOREVER
             if goes_on:
                 self._tail_at = now + self._tail_interval
             elif sent.outstanding or asks:
@@ -119,7 +119,7 @@ class Probes:
                 self._tail_at = now + self._tail_interval
                 self._enqueue(_TAIL, sent.next_transmission, now)
                 self._counters.tail_probes_sent += 1
-            self.tail_armed = self._tail_at != _FOREVER
+            self.tail_armed = self._tail_at != FOREVER
         self.probe_paths(now, path_timer_ns)
 
     def probe_paths(self, now: int, path_timer_ns: int) -> None:
@@ -186,9 +186,9 @@ class Probes:
 
     def _append(self, batch: TransmitBatch, probe_id: int, target: int, now: int) -> None:
         index = self._paths.control.take_one(now) if target == _TAIL else target
-        at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * _ROOM
+        at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * HEADER_ROOM
         octets.put16(batch.flat, at + _OPCODE_AT, _PROBE << 8)
-        octets.put16(batch.flat, at + _PKEY_AT, _P_KEY)
+        octets.put16(batch.flat, at + _PKEY_AT, P_KEY)
         octets.put32(batch.flat, at + _DQP_AT, self._peer_qpn)
         octets.put32(batch.flat, at + _PSN_AT, 0)
         octets.put32(batch.flat, at + _PETH_AT, 0)
@@ -196,8 +196,8 @@ class Probes:
         octets.put16(batch.flat, at + _RESERVED_AT, 0)
         octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
         octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
-        octets.put16(batch.flat, at + _STAMP_AT, now // _UNIT_NS)
-        octets.put16(batch.flat, at + _STAMP_AT + 2, _FTYPE)
+        octets.put16(batch.flat, at + _STAMP_AT, now // TIMESTAMP_UNIT_NS)
+        octets.put16(batch.flat, at + _STAMP_AT + 2, TIMESTAMP_FTYPE)
         if self._trace is not None:
             self._trace_sent(probe_id, index, target)
 

@@ -27,7 +27,7 @@ from mrc.wire.compiled import python, readonly
 from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
-_PSN_FLAGS_AT, _ACKREQ_BIT = PSN_FLAGS_AT, ACKREQ >> 24
+_ACKREQ_BIT = ACKREQ >> 24
 
 
 class Requestor:
@@ -167,7 +167,7 @@ class Requestor:
                 self._controller.on_sent(sent_bytes)
         if batch.count > data_from:
             if others_wait or not self._room.may_send():
-                batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _ACKREQ_BIT)
+                batch.set_bits(batch.count - 1, PSN_FLAGS_AT, _ACKREQ_BIT)
             self.loss.arm(now, alone)
             self._probes.arm_tail(now, self._tail_timer(), not self.rtt.srtt)
             self.feedback.watch_oldest(now)

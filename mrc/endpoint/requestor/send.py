@@ -43,17 +43,16 @@ from mrc.wire.transmit_batch import TransmitBatch
 if TYPE_CHECKING:
     from mrc.endpoint.tracing import QpTrace
 
-_ROOM, _BTH_AT, _PSN_BITS, _TS = HEADER_ROOM, BTH_AT, PSN_BITS_MASK, TS
-_FTYPE, _UNIT_NS, _IMMDT = TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, HEADER_LENGTHS["immdt"]
+_IMMDT = HEADER_LENGTHS["immdt"]
 # Where in a packet: dqp_word, psn_word, RQMSN and MSN, what follows them.
 _DQP_AT, _PSN_AT = fields_at("bth", "reserved ackreq")
 _METH_AT, _BEHIND_METH = header_at("meth"), header_at("reth")
 _RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
 _TSETH, _RETH = HEADER_LENGTHS["tseth"], HEADER_LENGTHS["reth"]
 _STARTS, _ENDS, _IMMEDIATE = 1, 2, 4
-_SOLICITED, _IMMEDIATE_BITS = SOLICITED, SOLICITED - 1
+_IMMEDIATE_BITS = SOLICITED - 1
 (_FLAGS_AT,) = fields_at("bth", "se")
-_ICRC, _PSN_FLAGS_AT, _RTX_BIT = ICRC_LENGTH, PSN_FLAGS_AT, RTX >> 24
+_RTX_BIT = RTX >> 24
 _NONE = -1
 
 
@@ -91,26 +90,26 @@ class RequestHeaders:
 
     def write(self, batch: TransmitBatch, row: int, place: int, msn: int, position: int, psn: int, now: int) -> None:
         """Write those of a packet, but for what `batch` has filled in."""
-        base, immediate = row * _ROOM, self._queue.immediate[place]
+        base, immediate = row * HEADER_ROOM, self._queue.immediate[place]
         kind = _ENDS if position == self._queue.packets[place] - 1 else 0
         if position == 0:
             kind |= _STARTS
         if immediate >= 0:
             kind |= _IMMEDIATE
-        batch.flat[base + _BTH_AT] = _OPCODES[kind]
+        batch.flat[base + BTH_AT] = _OPCODES[kind]
         octets.put32(batch.flat, base + _DQP_AT, self._peer_qpn)
-        octets.put32(batch.flat, base + _PSN_AT, psn & _PSN_BITS | (_TS if self._ts else 0))
+        octets.put32(batch.flat, base + _PSN_AT, psn & PSN_BITS_MASK | (TS if self._ts else 0))
         octets.put32(batch.flat, base + _METH_AT, (self._queue.rqmsn[place] & 0xFFFF) << 16 | msn & 0xFFFF)
         at = base + _BEHIND_METH
         if self._ts:
-            octets.put32(batch.flat, at, (now // _UNIT_NS & 0xFFFF) << 16 | _FTYPE)
+            octets.put32(batch.flat, at, (now // TIMESTAMP_UNIT_NS & 0xFFFF) << 16 | TIMESTAMP_FTYPE)
             at += _TSETH
         octets.put64(batch.flat, at, self._queue.remote_va[place] + position * self._path_mtu)
         octets.put32(batch.flat, at + _RKEY, self._queue.rkey[place])
         octets.put32(batch.flat, at + _DMALEN, self._queue.length[place])
         if immediate >= 0 and kind & _ENDS:
             octets.put32(batch.flat, at + _RETH, immediate & _IMMEDIATE_BITS)
-            if immediate & _SOLICITED:
+            if immediate & SOLICITED:
                 batch.flat[base + _FLAGS_AT] |= self._se
 
 
@@ -161,7 +160,7 @@ class RequestMaker:
         msn = self._msns[psn & self._sent.mask]
         position = psn - self._queue.first_psn[self._queue.place(msn)]
         size = self._append(batch, msn, position, psn, ev, self._again_class, now)
-        batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _RTX_BIT)
+        batch.set_bits(batch.count - 1, PSN_FLAGS_AT, _RTX_BIT)
         self._sent.transmit_again_one(psn, size, ev, now)
         return size
 
@@ -177,7 +176,7 @@ class RequestMaker:
         self._headers.write(batch, row, place, msn, position, psn, now)
         self._counters.data_packets_sent += 1
         self._counters.data_bytes_sent += length
-        return header_length + length + (-length & 3) + _ICRC
+        return header_length + length + (-length & 3) + ICRC_LENGTH
 
 
 class DataSender:

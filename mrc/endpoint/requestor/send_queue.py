@@ -31,7 +31,6 @@ COLUMNS = (
 )
 _COLUMNS = len(COLUMNS)
 _NONE = -1
-_NO_IMMEDIATE = NO_IMMEDIATE
 _SUCCESS, _WRITE = int(WorkStatus.SUCCESS), int(WorkKind.RDMA_WRITE)
 
 
@@ -129,7 +128,7 @@ class SendQueue:
         self.wr_ids[place] = wr_id
         self.rqmsn[place] = 0
         self.immediate[place] = immediate
-        if immediate != _NO_IMMEDIATE:
+        if immediate != NO_IMMEDIATE:
             self.rqmsn[place] = self.next_rqmsn
             self.next_rqmsn += 1
         self.length[place] = length
@@ -164,7 +163,7 @@ class SendQueue:
             return _NONE
         place = self.unsent & self._mask
         if (
-            self.immediate[place] != _NO_IMMEDIATE
+            self.immediate[place] != NO_IMMEDIATE
             and self.sent_packets[place] == 0
             and self.immediates_out >= self._max_wimm
         ):
@@ -176,7 +175,7 @@ class SendQueue:
         place = self.unsent & self._mask
         if self.sent_packets[place] == 0:
             self.first_psn[place] = psn
-            if self.immediate[place] != _NO_IMMEDIATE:
+            if self.immediate[place] != NO_IMMEDIATE:
                 self.immediates_out += 1
         self.sent_packets[place] += 1
         if self.sent_packets[place] == self.packets[place]:
@@ -190,9 +189,9 @@ class SendQueue:
         while self.oldest < self.unsent and self.last_psn[self.oldest & self._mask] < una:
             place = self.oldest & self._mask
             self.oldest += 1
-            if self.immediate[place] != _NO_IMMEDIATE:
+            if self.immediate[place] != NO_IMMEDIATE:
                 self.immediates_out -= 1
-            self._completions.add(self.wr_ids[place], _SUCCESS, self.length[place], _WRITE, _NO_IMMEDIATE)
+            self._completions.add(self.wr_ids[place], _SUCCESS, self.length[place], _WRITE, NO_IMMEDIATE)
 
     def holding(self, psn: int | None) -> python[int]:
         """The message one of whose packets went out as `psn`, or else the oldest; -1 without any."""
@@ -204,7 +203,7 @@ class SendQueue:
 
     def has_immediate(self, msn: int) -> python[bool]:
         """Whether an unfinished message is a write with immediate; False for -1."""
-        return msn != _NONE and self.immediate[msn & self._mask] != _NO_IMMEDIATE
+        return msn != _NONE and self.immediate[msn & self._mask] != NO_IMMEDIATE
 
     def unfinished(self) -> python[Iterator[int]]:
         """The MSNs of all messages not wholly acknowledged, oldest first."""
@@ -226,7 +225,7 @@ class SendQueue:
         """Complete all messages with errors: `failed` with this status, the others FLUSHED."""
         for msn in self.unfinished():
             outcome = status if msn == failed else WorkStatus.FLUSHED
-            self._completions.add(self.wr_ids[msn & self._mask], outcome, 0, _WRITE, _NO_IMMEDIATE)
+            self._completions.add(self.wr_ids[msn & self._mask], outcome, 0, _WRITE, NO_IMMEDIATE)
 
     def clear(self) -> python[None]:
         """Forget all messages."""

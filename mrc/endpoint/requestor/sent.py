@@ -27,7 +27,6 @@ class PsnState(IntEnum):
 
 
 _OUTSTANDING, _LOST = int(PsnState.OUTSTANDING), int(PsnState.LOST)
-_PSN_MASK, _PSN_HALF = PSN_MASK, PSN_HALF
 _LEAST_RING, _PSN_RINGS = 16, 8
 
 
@@ -38,7 +37,7 @@ def _ring_size(at_least: int) -> python[int]:
 def unbounded(psn: int, near: int) -> int:
     """The number of the 24 bits by which a peer names a PSN: of those that end so the nearest. As mrc.wire.psn.unwrap,
     which is Python's: tests hold both to the same."""
-    return near + ((psn - near + _PSN_HALF & _PSN_MASK) - _PSN_HALF)
+    return near + ((psn - near + PSN_HALF & PSN_MASK) - PSN_HALF)
 
 
 class SentPackets:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 # Where in a packet: opcode, flags, pkey and dqp, in eight bytes; psn_word.
 _BTH_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
 _OPCODE_SHIFT, _P_KEY_SHIFT, _DQP_SHIFT = shifts_in("bth", "opcode pkey dqp")
-_ROOM, _HEADERS = HEADER_ROOM, EXTENSION_AT
 _LEAST_PENDING, _MAX_PENDING = 8, 1024
 _COLUMNS = 10
 _MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
@@ -47,7 +46,6 @@ _RCVD_UNIT = 256  # bytes; a unit that has begun counts (MRC-SACK-14)
 _MOST_COUNTED = 0x7FFF
 _MOST_BELOW, _MOST_ABOVE = -0x8000, 0x7FFF  # of ack_psn_offset
 _SACK, _SACK_BYTES = int(Op.SACK), HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
-_PSN_MASK, _RTX, _M_SHIFT, _PR = PSN_BITS_MASK, RTX, SETH_M_SHIFT, SETH_PR
 # Where in a SACK: the fields of mrc.wire.fields.SACK; cc_type and mpr are one word.
 _SETH_AT, _OFFSET_AT, _ENTROPY_AT = fields_at("seth", "type ack_psn_offset entropy")
 _SPDCID_AT, _DPDCID_AT, _CACK_AT = fields_at("seth", "spdcid dpdcid reserved3")
@@ -143,8 +141,8 @@ class ControlPackets:
     def open(self, batch: TransmitBatch, index: int, opcode: int, psn_word: unsigned, length: int) -> int:
         """Append a packet on this EV with `length` bytes of headers behind the BTH, which are all it has. Returns where
         in `batch.flat` it begins."""
-        row = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS + length)
-        at = row * _ROOM
+        row = batch.open_row(self._paths.frames, index, self._traffic_class, EXTENSION_AT + length)
+        at = row * HEADER_ROOM
         begins: unsigned = opcode
         octets.put64(batch.flat, at + _BTH_AT, begins << _OPCODE_SHIFT | self._bth)
         octets.put32(batch.flat, at + _PSN_AT, psn_word)
@@ -236,9 +234,9 @@ class SackMaker:
             offset = 0
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
         index = self._paths.control.take_one(now)
-        word = cack & _PSN_MASK
-        at = self._packets.open(batch, index, _SACK, word | _RTX if self._answer.rtx else word, _SACK_BYTES)
-        marks = (1 << _M_SHIFT if self._answer.marked else 0) | (_PR if probe_id >= 0 else 0)
+        word = cack & PSN_BITS_MASK
+        at = self._packets.open(batch, index, _SACK, word | RTX if self._answer.rtx else word, _SACK_BYTES)
+        marks = (1 << SETH_M_SHIFT if self._answer.marked else 0) | (SETH_PR if probe_id >= 0 else 0)
         octets.put16(batch.flat, at + _SETH_AT, marks)
         octets.put16(batch.flat, at + _OFFSET_AT, offset if probe_id < 0 else probe_id)
         octets.put32(batch.flat, at + _ENTROPY_AT, self._answer.entropy)
@@ -298,8 +296,8 @@ class NackMaker:
 
     def _append(self, batch: TransmitBatch, index: int, now: int) -> None:
         """Append the NACK for the answer that was taken."""
-        psn = self._answer.psn & _PSN_MASK
-        at = self._packets.open(batch, index, _NACK, psn | _RTX if self._answer.rtx else psn, _NACK_BYTES)
+        psn = self._answer.psn & PSN_BITS_MASK
+        at = self._packets.open(batch, index, _NACK, psn | RTX if self._answer.rtx else psn, _NACK_BYTES)
         octets.put16(batch.flat, at + _NETH_AT, 0)
         octets.put16(batch.flat, at + _REASON_AT, self._answer.reason << 8)
         octets.put32(batch.flat, at + _NACK_ENTROPY_AT, self._answer.entropy)

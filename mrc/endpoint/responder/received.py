@@ -19,7 +19,6 @@ _BITS = 64
 _LEAST_RING = 256
 MAX_MPR = 255
 MAX_PENALTY = 127
-_MPR_UNIT, _MAX_MPR, _MAX_PENALTY = MPR_UNIT, MAX_MPR, MAX_PENALTY
 _UNBOUNDED = -1
 # A row of a QP that receives: its QPN, then when its last request came, ns.
 _LAST = 1
@@ -129,24 +128,24 @@ class ReceiveWindow:
         self.units = units
         self.dynamic = dynamic
         # First PSNs beyond the edge: the highest advertised on purpose, and the highest the rounding ever amounted to.
-        self._granted = self._honoured = first_psn + units * _MPR_UNIT
+        self._granted = self._honoured = first_psn + units * MPR_UNIT
 
     @property
     def largest_span(self) -> int:
         """The most PSNs there can be from epsn to the edge with this many units."""
-        return (self.units + 1) * _MPR_UNIT
+        return (self.units + 1) * MPR_UNIT
 
     def resize(self, units: int) -> python[None]:
         """Raises CallerError beyond 1..255 units, or when the peer does not follow a dynamic MPR."""
         if not self.dynamic:
             raise CallerError("the MPR is fixed: DYNAMIC_MPR is not agreed with this peer")
         if not 1 <= units <= MAX_MPR:
-            raise CallerError(f"an MPR is 1..{MAX_MPR} units of {_MPR_UNIT} PSNs, got {units}")
+            raise CallerError(f"an MPR is 1..{MAX_MPR} units of {MPR_UNIT} PSNs, got {units}")
         self.units = units
 
     def end(self, epsn: int) -> int:
         """The first PSN that is out of the window."""
-        return max(epsn + self.units * _MPR_UNIT, self._honoured if self.dynamic else 0)
+        return max(epsn + self.units * MPR_UNIT, self._honoured if self.dynamic else 0)
 
     def grant(self, epsn: int, most: int) -> int:
         """The mpr field of a SACK sent now: 0 when MPR is not dynamic, else at least 1. `most` units are granted, or
@@ -154,13 +153,13 @@ class ReceiveWindow:
         if not self.dynamic:
             return 0
         granted = min(self.units, most)
-        intended = epsn + granted * _MPR_UNIT
+        intended = epsn + granted * MPR_UNIT
         if intended >= self._granted:
             self._granted = intended
             units = granted
         else:
-            units = -(-(self._granted - epsn) // _MPR_UNIT)
-        self._honoured = max(self._honoured, epsn + units * _MPR_UNIT)
+            units = -(-(self._granted - epsn) // MPR_UNIT)
+        self._honoured = max(self._honoured, epsn + units * MPR_UNIT)
         return units
 
 
@@ -178,7 +177,7 @@ class ReceiveBudget:
         # QPs that receive.
         self._receiving = Table(_COLUMNS)
         self._look_at = 0
-        self.units = _MAX_MPR
+        self.units = MAX_MPR
         self.penalty = 0
         self._share()
 
@@ -224,12 +223,12 @@ class ReceiveBudget:
     def on_backlog(self, packets: int) -> None:
         """So many packets wait in the receive buffers while a batch is being taken."""
         over = packets - self._backlog
-        self.penalty = 0 if over <= 0 else min(_MAX_PENALTY, over * _MAX_PENALTY // self._backlog + 1)
+        self.penalty = 0 if over <= 0 else min(MAX_PENALTY, over * MAX_PENALTY // self._backlog + 1)
 
     def _share(self) -> None:
         self.units = self._units(self._receiving.count)
 
     def _units(self, qps: int) -> int:
         if self._capacity == _UNBOUNDED:
-            return _MAX_MPR
-        return min(_MAX_MPR, max(1, self._capacity // (_MPR_UNIT * max(1, qps))))
+            return MAX_MPR
+        return min(MAX_MPR, max(1, self._capacity // (MPR_UNIT * max(1, qps))))

@@ -13,7 +13,6 @@ from mrc.endpoint.refusals import Refusal, Verdict
 from mrc.wire.compiled import i64s, public, python
 
 # The RQMSN of a request without immediate.
-_NO_IMMEDIATE = NO_IMMEDIATE
 _LEAST_ROOM = 16
 _SUCCESS, _FLUSHED, _RECEIVE = int(WorkStatus.SUCCESS), int(WorkStatus.FLUSHED), int(WorkKind.RECV_RDMA_WITH_IMM)
 _RQMSN_MASK = 0xFFFF
@@ -22,7 +21,6 @@ _NO_RECEIVE, _TOO_MANY = int(Verdict.NO_RECEIVE), int(Verdict.TOO_MANY_IMMEDIATE
 # What follows the PSN in a row of the immediates that wait: RQMSN, immediate, bytes of the message.
 _RQMSN, _VALUE, _LENGTH = 1, 2, 3
 _COLUMNS = 4
-_FOREVER, _MILLISECOND = FOREVER, MILLISECOND
 
 
 class Receives:
@@ -49,7 +47,7 @@ class Receives:
         # The most the peer may have in flight; known once the QP is ready to receive.
         self.max_in_flight: public[int] = 0
         self.may_wait: public[bool] = False
-        self.stop: public[int] = _FOREVER
+        self.stop: public[int] = FOREVER
         self.refusal = Refusal()
 
     def post(self, wr_id: int) -> python[None]:
@@ -86,11 +84,11 @@ class Receives:
         no receive is, too, or becomes `stop`.
         """
         due, each = 0, self._waiting.first()
-        if rqmsn != _NO_IMMEDIATE and psn < each:
+        if rqmsn != NO_IMMEDIATE and psn < each:
             each = psn
         while each < edge:
             found = rqmsn if each == psn else self._rqmsn_of(each)
-            if found != _NO_IMMEDIATE:
+            if found != NO_IMMEDIATE:
                 verdict = self._check_turn(each, found, due)
                 if verdict == _NO_RECEIVE and self.may_wait:
                     self.stop = edge = each
@@ -99,7 +97,7 @@ class Receives:
                     return verdict
                 due += 1
             each += 1
-        if rqmsn == _NO_IMMEDIATE or psn < edge:
+        if rqmsn == NO_IMMEDIATE or psn < edge:
             return _RIGHT
         # Several PSNs may claim one RQMSN: so many may wait, whatever they say.
         if (rqmsn - self.delivered - due & _RQMSN_MASK) < self.max_in_flight and self.stashed < self.max_in_flight:
@@ -108,12 +106,12 @@ class Receives:
 
     def lacks_receive(self, waited_ns: int) -> int:
         """The immediate at `stop` has waited for so long, which is enough. Returns the verdict."""
-        return self.refusal.of(_NO_RECEIVE, self.stop, waited_ns // _MILLISECOND, 0)
+        return self.refusal.of(_NO_RECEIVE, self.stop, waited_ns // MILLISECOND, 0)
 
     def _rqmsn_of(self, psn: int) -> int:
         """The RQMSN of the immediate that waits at this PSN, NO_IMMEDIATE where none does."""
         row = self._stash.find(psn)
-        return _NO_IMMEDIATE if row < 0 else self._stash.cells[row + _RQMSN]
+        return NO_IMMEDIATE if row < 0 else self._stash.cells[row + _RQMSN]
 
     def _check_turn(self, psn: int, rqmsn: int, before: int) -> int:
         """Whether an immediate may be delivered after so many others. Returns a verdict."""
@@ -161,7 +159,7 @@ class Receives:
         self._waiting.clear()
         self._stash.clear()
         self.stashed = 0
-        self.stop = _FOREVER
+        self.stop = FOREVER
 
     def flush(self) -> python[None]:
         """The QP is over: complete every posted receive with an error, and forget what waits."""

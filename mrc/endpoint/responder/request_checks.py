@@ -23,15 +23,12 @@ _RQMSN_AT, _MSN_AT = fields_at("meth", "rqmsn msn")
 _RETH_AT = header_at("reth")
 _RKEY_AT, _DMALEN_AT = offsets_in("reth", "rkey dmalen")
 _TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
-_ICRC_BYTES, _PAD_SHIFT, _TS, _NO_IMMEDIATE = ICRC_LENGTH, PAD_SHIFT, TS, NO_IMMEDIATE
 _VA_LIMIT: unsigned = VA_LIMIT
 # Where in a packet the timestamp is, with a word behind it: in a request and in a probe.
 (_REQUEST_STAMP_AT,) = fields_at("tseth", "tx_timestamp", ts=True)
 (_PROBE_STAMP_AT,) = fields_at("peth", "tx_timestamp")
 _HALF = 0xFFFF  # of an EV
-_RTX, _FTYPE, _TSR = RTX, TIMESTAMP_FTYPE, TSR_BIT
 NO_PROBE = -1
-_VA, _LENGTH, _ADDRESS = VA, LENGTH, ADDRESS
 _RIGHT, _WRONG_LENGTH = int(Verdict.RIGHT), int(Verdict.WRONG_LENGTH)
 _NO_ADDRESS, _NO_REGION = int(Verdict.NO_ADDRESS), int(Verdict.NO_REGION)
 _OUTSIDE_REGION, _WRONG_NEIGHBOUR = int(Verdict.OUTSIDE_REGION), int(Verdict.WRONG_NEIGHBOUR)
@@ -43,7 +40,6 @@ _PSN_SHIFT, _MSN_SHIFT, _MSN_MASK, _STARTS_SHIFT, _ENDS_BIT = 18, 2, 0xFFFF, 1, 
 _NOBODY = -1 << 62
 # What follows the MSN in a row of the messages that are on their way.
 DMALEN, VA_OF_PSN_0, LEAST_START, MOST_START, ARRIVED = 1, 2, 3, 4, 5
-_DMALEN, _VA_OF_PSN_0, _LEAST_START, _MOST_START, _ARRIVED = DMALEN, VA_OF_PSN_0, LEAST_START, MOST_START, ARRIVED
 _COLUMNS = 6
 
 
@@ -82,7 +78,7 @@ class PeerRequest:
         self.psn = psn
         self.starts, self.ends = _STARTS[packet.opcode] != 0, _ENDS[packet.opcode] != 0
         reth = packet.at + _RETH_AT
-        if packet.psn_word & _TS:
+        if packet.psn_word & TS:
             reth += _TSETH_BYTES
         self.va = octets.u64(batch.flat, reth)
         self.start = self.va if self.va < _VA_LIMIT else _VA_LIMIT
@@ -90,13 +86,13 @@ class PeerRequest:
         self.dmalen = octets.u32(batch.flat, reth + _DMALEN_AT)
         self.msn = octets.u16(batch.flat, packet.at + _MSN_AT)
         self.payload_at = reth + _RETH_BYTES
-        self.rqmsn, self.immediate = _NO_IMMEDIATE, 0
+        self.rqmsn, self.immediate = NO_IMMEDIATE, 0
         if _IMMEDIATE[packet.opcode]:
             self.rqmsn = octets.u16(batch.flat, packet.at + _RQMSN_AT)
             self.immediate = octets.u32(batch.flat, self.payload_at)
             self.payload_at += _IMMDT_BYTES
-        pad = packet.flags >> _PAD_SHIFT & 3
-        self.size = packet.at + packet.length - self.payload_at - pad - _ICRC_BYTES
+        pad = packet.flags >> PAD_SHIFT & 3
+        self.size = packet.at + packet.length - self.payload_at - pad - ICRC_LENGTH
 
 
 class Answer:
@@ -149,23 +145,23 @@ class Reflector:
     def of_request(self, answer: Answer, batch: ReceivedBatch, packet: ReceivedPacket, whole: bool) -> None:
         """Fill in what a request's answer reflects; `whole` means that the TSETH, if any, was not cut off."""
         self._common(answer, packet)
-        if whole and packet.psn_word & _TS:
+        if whole and packet.psn_word & TS:
             self._stamp(answer, batch, packet.at + _REQUEST_STAMP_AT)
 
     def of_probe(self, answer: Answer, batch: ReceivedBatch, packet: ReceivedPacket) -> None:
         """Fill in what the answer to a reliability probe reflects."""
         self._common(answer, packet)
-        if octets.u16(batch.flat, packet.at + _PROBE_STAMP_AT + 2) & 0xF == _FTYPE:
+        if octets.u16(batch.flat, packet.at + _PROBE_STAMP_AT + 2) & 0xF == TIMESTAMP_FTYPE:
             self._stamp(answer, batch, packet.at + _PROBE_STAMP_AT)
 
     def _common(self, answer: Answer, packet: ReceivedPacket) -> None:
         port, label = packet.sport, packet.label & _HALF
         answer.entropy = label << 16 | port if self._low_half_in_port else port << 16 | label
-        answer.rtx = (packet.psn_word & _RTX) != 0
+        answer.rtx = (packet.psn_word & RTX) != 0
 
     def _stamp(self, answer: Answer, batch: ReceivedBatch, at: int) -> None:
         answer.tx_timestamp = octets.u16(batch.flat, at)
-        answer.unit_ns = self._unit_1_ns if octets.u16(batch.flat, at + 2) & _TSR else self._unit_0_ns
+        answer.unit_ns = self._unit_1_ns if octets.u16(batch.flat, at + 2) & TSR_BIT else self._unit_0_ns
 
 
 class ResourceLimits:
@@ -225,10 +221,10 @@ class RequestChecks:
         if row < 0:
             return self._refusal.of(_NO_REGION, request.psn, request.rkey, 0)
         start = request.va  # as a signed number: it may lie below the region
-        offset = start - self._memory.open.cells[row + _VA]
-        if self._is_outside(request, self._memory.open.cells[row + _LENGTH], offset):
+        offset = start - self._memory.open.cells[row + VA]
+        if self._is_outside(request, self._memory.open.cells[row + LENGTH], offset):
             return self._refusal.of(_OUTSIDE_REGION, request.psn, 0, 0)
-        self.address = self._memory.open.cells[row + _ADDRESS] + offset
+        self.address = self._memory.open.cells[row + ADDRESS] + offset
         return _RIGHT
 
     def _is_outside(self, request: PeerRequest, length: int, offset: int) -> bool:
@@ -328,15 +324,15 @@ class MessageChecks:
         row = self.open.find(request.msn)
         arrived = 0
         if row >= 0:
-            if self.open.cells[row + _DMALEN] != dmalen:
-                return self._refusal.of(_OTHER_DMALEN, psn, dmalen, self.open.cells[row + _DMALEN])
-            if self.open.cells[row + _VA_OF_PSN_0] != va_of_psn_0:
+            if self.open.cells[row + DMALEN] != dmalen:
+                return self._refusal.of(_OTHER_DMALEN, psn, dmalen, self.open.cells[row + DMALEN])
+            if self.open.cells[row + VA_OF_PSN_0] != va_of_psn_0:
                 return self._refusal.of(_OTHER_VA, psn, 0, 0)
-            if self.open.cells[row + _LEAST_START] > least:
-                least = self.open.cells[row + _LEAST_START]
-            if self.open.cells[row + _MOST_START] < most:
-                most = self.open.cells[row + _MOST_START]
-            arrived = self.open.cells[row + _ARRIVED]
+            if self.open.cells[row + LEAST_START] > least:
+                least = self.open.cells[row + LEAST_START]
+            if self.open.cells[row + MOST_START] < most:
+                most = self.open.cells[row + MOST_START]
+            arrived = self.open.cells[row + ARRIVED]
         if least > most:
             return self._refusal.of(_OTHER_PSN, psn, 0, 0)
         if arrived == rest:
@@ -345,7 +341,7 @@ class MessageChecks:
             return _RIGHT
         if row < 0:
             row = self.open.put(request.msn)
-            self.open.cells[row + _DMALEN], self.open.cells[row + _VA_OF_PSN_0] = dmalen, va_of_psn_0
-        self.open.cells[row + _LEAST_START], self.open.cells[row + _MOST_START] = least, most
-        self.open.cells[row + _ARRIVED] = arrived + 1
+            self.open.cells[row + DMALEN], self.open.cells[row + VA_OF_PSN_0] = dmalen, va_of_psn_0
+        self.open.cells[row + LEAST_START], self.open.cells[row + MOST_START] = least, most
+        self.open.cells[row + ARRIVED] = arrived + 1
         return _RIGHT

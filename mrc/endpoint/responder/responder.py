@@ -55,18 +55,16 @@ if TYPE_CHECKING:
 # Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
 _ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], header_at("aeth")
 _SYNDROME, _MSN_MASK = masks_in("aeth", "syndrome msn")
-_SYNDROME_SHIFT, _ACK_SYNDROME = lowest_bit(_SYNDROME), ACK_SYNDROME
+_SYNDROME_SHIFT = lowest_bit(_SYNDROME)
 (_PROBE_ID_AT,) = fields_at("peth", "probe_id")
 _TSETH_END = header_at("reth", ts=True)
-_IP_HEADER, _CE = UDP_AT, CE
 _ASKS_FOR_SACK = ACKREQ | RTX
-_PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
-_PSN_HALF = PSN_HALF
+_PSN_MODULUS = PSN_BITS_MASK + 1
 _IMMEDIATE: const_u8s = IMMEDIATE
 _PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
 _TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
-_NO_PROBE, _NO_IMMEDIATE, _RIGHT, _SOLICITED = NO_PROBE, NO_IMMEDIATE, int(Verdict.RIGHT), SOLICITED
-_FOREVER, _NEVER = FOREVER, -1
+_RIGHT = int(Verdict.RIGHT)
+_NEVER = -1
 _NOT_REFUSED = -1
 
 
@@ -94,7 +92,7 @@ class Responder:
         receives.may_wait = config.responder.wait_for_receive_ns > 0
         self._receive_wait_ns = config.responder.wait_for_receive_ns
         # When the immediate that waits for a receive is refused, ns; FOREVER while none waits.
-        self._receive_due = _FOREVER
+        self._receive_due = FOREVER
         self._fail = fail
         self._se = qp.wire.solicited_event_bit
         self._answers_trims = Capability.TRIM_NACK in agreed
@@ -123,7 +121,7 @@ class Responder:
         # A SACK that goes at once says as much as an ACK (behaviour.md, Transport ACK): that may be left to a later one
         # for so long, counted from the first that was. At 0 none waits. When it has to go, ns; FOREVER: none waits now.
         self._ack_after_ns = config.responder.ack_after_sack_ns
-        self._ack_due_at = _FOREVER
+        self._ack_due_at = FOREVER
         self._nak_due = False
         # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.
         self._refused_psn, self._refused_syndrome = _NOT_REFUSED, 0
@@ -145,7 +143,7 @@ class Responder:
         self._counters.requests_received += 1
         epsn = self.received.epsn
         psn = epsn + self._distance(packet)
-        if psn == epsn - _PSN_HALF:
+        if psn == epsn - PSN_HALF:
             self._counters.psn_out_of_range += 1
         elif psn < epsn:
             self._counters.duplicates_old += 1
@@ -173,7 +171,7 @@ class Responder:
             self._refuse()
             return
         self._execute(batch, packet, now)
-        size = packet.plen + _IP_HEADER
+        size = packet.plen + UDP_AT
         self.sacks.received_bytes += size
         marked = _is_marked(packet)
         self._counters.ecn_marked_received += marked
@@ -187,7 +185,7 @@ class Responder:
             verdict = self._messages.check(self._request)
         if verdict == _RIGHT and self._request.size:
             verdict = self._checks.check_range(self._request)
-        if verdict == _RIGHT and (self._request.rqmsn != _NO_IMMEDIATE or self._receives.stashed):
+        if verdict == _RIGHT and (self._request.rqmsn != NO_IMMEDIATE or self._receives.stashed):
             psn = self._request.psn
             verdict = self._receives.check(psn, self._request.rqmsn, self.received.edge_after(psn))
         return verdict
@@ -202,8 +200,8 @@ class Responder:
             if not batch.headers_only:
                 octets.place(self._checks.address, batch.flat, self._request.payload_at, size)
             self._counters.bytes_placed += size
-        if rqmsn != _NO_IMMEDIATE:
-            solicited = _SOLICITED if packet.flags & self._se else 0
+        if rqmsn != NO_IMMEDIATE:
+            solicited = SOLICITED if packet.flags & self._se else 0
             self._receives.arrive(psn, rqmsn, self._request.immediate | solicited, self._request.dmalen)
         if self._receives.stashed:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
@@ -212,17 +210,17 @@ class Responder:
 
     def _distance(self, packet: ReceivedPacket) -> int:
         """How far the PSN of a packet is above epsn: -2^23 .. 2^23 - 1."""
-        distance = (packet.psn - self.received.epsn) & _PSN_MASK
-        return distance - _PSN_MODULUS if distance >= _PSN_HALF else distance
+        distance = (packet.psn - self.received.epsn) & PSN_BITS_MASK
+        return distance - _PSN_MODULUS if distance >= PSN_HALF else distance
 
     def on_receive_posted(self) -> bool:
         """There is another receive: an immediate that waited for it is delivered, and acknowledged now (MRC-IMM-07).
         Returns whether one did."""
-        if self._receives.stop == _FOREVER:
+        if self._receives.stop == FOREVER:
             return False
-        self._receives.stop = self._receive_due = _FOREVER
+        self._receives.stop = self._receive_due = FOREVER
         edge = self.received.edge_from(self.received.epsn)
-        if self._receives.check(_NEVER, _NO_IMMEDIATE, edge) != _RIGHT:
+        if self._receives.check(_NEVER, NO_IMMEDIATE, edge) != _RIGHT:
             self._refuse()
             return True
         self.received.go_on(self._receives.stop)
@@ -232,7 +230,7 @@ class Responder:
 
     def _time_receive(self, now: int) -> None:
         """Where an immediate begins to wait for a receive it has so long."""
-        if self._receives.stop != _FOREVER and self._receive_due == _FOREVER:
+        if self._receives.stop != FOREVER and self._receive_due == FOREVER:
             self._receive_due = now + self._receive_wait_ns
             self._counters.waited_for_receive += 1
 
@@ -256,7 +254,7 @@ class Responder:
         self._sack(batch, packet, psn, marked, now)
 
     def _sack(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, marked: bool, now: int) -> None:
-        self._answer.begin(psn, self.received.highest, marked, _NO_PROBE, 0, now)
+        self._answer.begin(psn, self.received.highest, marked, NO_PROBE, 0, now)
         self._reflector.of_request(self._answer, batch, packet, True)
         self.sacks.pending.add(self._answer)
 
@@ -267,7 +265,7 @@ class Responder:
         if not self._answers_trims:
             return
         distance = self._distance(packet)
-        if distance == -_PSN_HALF:
+        if distance == -PSN_HALF:
             self._counters.psn_out_of_range += 1
         elif self._trimmed.take_counted(1, now, self._counters):
             self._nack(batch, packet, self.received.epsn + distance, _TRIMMED_LASTHOP if lasthop else _TRIMMED, now)
@@ -299,7 +297,7 @@ class Responder:
 
     def _nack(self, batch: ReceivedBatch, packet: ReceivedPacket, psn: int, reason: int, now: int) -> None:
         """Queue a NACK for a request; the TSETH of a trimmed one may have been cut off."""
-        self._answer.begin(psn, 0, False, _NO_PROBE, reason, now)
+        self._answer.begin(psn, 0, False, NO_PROBE, reason, now)
         self._reflector.of_request(self._answer, batch, packet, packet.length >= _TSETH_END)
         self.nacks.pending.add(self._answer)
 
@@ -309,7 +307,7 @@ class Responder:
         """Whether an answer has not been sent, or a message has arrived in part."""
         if self.received.held > 0 or self._messages.open.count > 0:
             return True
-        return self.pending() or self._ack_due_at != _FOREVER
+        return self.pending() or self._ack_due_at != FOREVER
 
     def pending(self) -> bool:
         """Whether `transmit` would send something."""
@@ -326,20 +324,20 @@ class Responder:
         self.nacks.transmit(batch, most, now)
         sacks_sent = self.sacks.transmit(batch, most - (batch.count - start), now)
         if self._ack_due and sacks_sent and self._ack_after_ns:
-            if self._ack_due_at == _FOREVER:
+            if self._ack_due_at == FOREVER:
                 self._ack_due_at = now + self._ack_after_ns
             self._ack_due = now >= self._ack_due_at
         if self._ack_due and batch.count - start < most:
             self._ack_due = False
-            self._ack_due_at = _FOREVER
-            self._transmit_aeth(batch, self.received.epsn - 1 & _PSN_MASK, _ACK_SYNDROME, now)
+            self._ack_due_at = FOREVER
+            self._transmit_aeth(batch, self.received.epsn - 1 & PSN_BITS_MASK, ACK_SYNDROME, now)
             self._counters.acks_sent += 1
             # After a receive came, the next one that lacks one.
             self._time_receive(now)
         if self._nak_due and self._refused_psn != _NOT_REFUSED and batch.count - start < most:
             # Last: the requestor takes nothing more after it.
             self._nak_due = False
-            self._ack_due_at = _FOREVER
+            self._ack_due_at = FOREVER
             self._transmit_aeth(batch, self._refused_psn, self._refused_syndrome, now)
             self._counters.naks_sent += 1
         if self._trace is not None:
@@ -352,16 +350,16 @@ class Responder:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return min(self._receive_due, _FOREVER if self._ack_due else self._ack_due_at)
+        return min(self._receive_due, FOREVER if self._ack_due else self._ack_due_at)
 
     def on_timer(self, now: int) -> None:
         """An ACK has waited long enough, or an immediate for a receive."""
         if now >= self._ack_due_at:
             self._ack_due = True
         if now >= self._receive_due:
-            self._receive_due = _FOREVER
+            self._receive_due = FOREVER
             # The QP may be over: then nothing waits.
-            if self._receives.stop == _FOREVER:
+            if self._receives.stop == FOREVER:
                 return
             self._receives.lacks_receive(self._receive_wait_ns)
             self._refuse()
@@ -375,4 +373,4 @@ class Responder:
 
 def _is_marked(packet: ReceivedPacket) -> bool:
     """CE counts if it is on either header (wire.md section 12)."""
-    return packet.inner & _CE == _CE or packet.outer & _CE == _CE
+    return packet.inner & CE == CE or packet.outer & CE == CE

@@ -19,7 +19,6 @@ from mrc.wire.compiled import i32s, i64s, may_raise, u8s, with_gil
 _LEAST_ROOM = 1 << 8
 # To give up the interpreter's lock for fewer packets costs more than it brings.
 _MANY = 256
-_NEXT, _WIDTH, _ROOM, _FOREVER = NEXT, WIDTH, ROOM, FOREVER
 
 
 class Crossings:
@@ -53,13 +52,13 @@ class Crossings:
             self._grow()
         row = self.used
         self.used = row + 1
-        octets.copy(self._headers, row * _ROOM, pool.headers, packet * _ROOM, _ROOM)
-        for number in range(_WIDTH):
-            self._cells[row * _WIDTH + number] = pool.cells[packet * _WIDTH + number]
-        self._cells[row * _WIDTH + _NEXT] = 0
+        octets.copy(self._headers, row * ROOM, pool.headers, packet * ROOM, ROOM)
+        for number in range(WIDTH):
+            self._cells[row * WIDTH + number] = pool.cells[packet * WIDTH + number]
+        self._cells[row * WIDTH + NEXT] = 0
         self._times[row] = at
         if self._firsts[shard]:
-            self._cells[(self._lasts[shard] - 1) * _WIDTH + _NEXT] = row + 1
+            self._cells[(self._lasts[shard] - 1) * WIDTH + NEXT] = row + 1
         else:
             self._firsts[shard] = row + 1
             self._destinations[self._destination_count] = shard
@@ -83,16 +82,16 @@ class Crossings:
         while following:
             row = following - 1
             packet = pool.take()
-            octets.copy(pool.headers, packet * _ROOM, self._headers, row * _ROOM, _ROOM)
-            for number in range(_WIDTH):
-                pool.cells[packet * _WIDTH + number] = self._cells[row * _WIDTH + number]
+            octets.copy(pool.headers, packet * ROOM, self._headers, row * ROOM, ROOM)
+            for number in range(WIDTH):
+                pool.cells[packet * WIDTH + number] = self._cells[row * WIDTH + number]
             wheel.add_first(self._times[row], packet)
-            following = self._cells[row * _WIDTH + _NEXT]
+            following = self._cells[row * WIDTH + NEXT]
 
     def clear(self) -> None:
         """All have been taken."""
         self.used = 0
-        self._first_at = _FOREVER
+        self._first_at = FOREVER
         for place in range(self._destination_count):
             self._firsts[self._destinations[place]] = 0
         self._destination_count = 0

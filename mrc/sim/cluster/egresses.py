@@ -20,7 +20,6 @@ from mrc.sim.cluster.directions import (
     CUT,
     DATA_BYTES,
     DATA_FIRST,
-    DATA_LAST,
     DOWN,
     DROPPED,
     FATES,
@@ -37,7 +36,6 @@ from mrc.sim.cluster.directions import (
     PACKETS,
     PRIORITY_BYTES,
     PRIORITY_FIRST,
-    PRIORITY_LAST,
     ROW_OF_WORDS,
     TIMES_DOWN,
     WAITING,
@@ -66,24 +64,13 @@ from mrc.wire.compiled import i32s, i64s, u8s, unsigned, with_gil
 SENT, LOST_WAY, CUT_WAY, LAST_SENT = range(4)
 BY_WAY = 4
 
-_NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _EPOCH, _WIDTH = NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, EPOCH, WIDTH
-_PRIORITY, _TRIMMED = PRIORITY, TRIMMED
-_DATA_FIRST, _DATA_LAST, _DATA_BYTES = DATA_FIRST, DATA_LAST, DATA_BYTES
-_PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES = PRIORITY_FIRST, PRIORITY_LAST, PRIORITY_BYTES
-_WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW = WAITING, FLAGS, TIMES_DOWN, PACKETS, LARGEST, ROW
-_IDLE, _HALF, _LOW_BITS = IDLE, 1 << 31, (1 << 32) - 1
-_DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS = DROPPED, LOST, CUT, MARKED, FATES, ROW_OF_WORDS
-_FREE_AT, _BYTES, _DOWN, _FREE_TOLD, _LOSSY = FREE_AT, BYTES, DOWN, FREE_TOLD, LOSSY
-_FROM_HOST, _BETWEEN = FROM_HOST, BETWEEN
-_BY_WAY, _LOST_WAY, _CUT_WAY, _NO_PORT = BY_WAY, LOST_WAY, CUT_WAY, NO_PORT
-_FREE, _NONE = FREE, -1
+_HALF, _LOW_BITS = 1 << 31, (1 << 32) - 1
+_NONE = -1
 _NS_BITS = 8_000_000_000
-_CE, _ECN_MASK = CE, ECN_MASK
 _MASK: unsigned = (1 << 64) - 1
 _GAMMA: unsigned = 0x9E3779B97F4A7C15
 _FIRST_MIX: unsigned = 0xBF58476D1CE4E5B9
 _SECOND_MIX: unsigned = 0x94D049BB133111EB
-_CERTAIN = CERTAIN
 
 
 class Egresses:
@@ -142,7 +129,7 @@ class Egresses:
 
     def kind(self, direction: int) -> int:
         """FROM_HOST, TO_HOST or BETWEEN."""
-        return direction & 1 if direction < self._host_directions else _BETWEEN
+        return direction & 1 if direction < self._host_directions else BETWEEN
 
     def is_priority(self, traffic_class: int) -> bool:
         """Whether packets of this class wait in the priority queue."""
@@ -152,20 +139,20 @@ class Egresses:
 
     def accept(self, direction: int, packet: int, now: int) -> None:
         """A packet is to leave by this direction: now, after those that wait, or not at all."""
-        at, about = direction * _ROW, packet * _WIDTH
-        self._pool.cells[about + _LINK] = direction
-        flags = self.cells[at + _FLAGS]
-        if flags & _DOWN:
+        at, about = direction * ROW, packet * WIDTH
+        self._pool.cells[about + LINK] = direction
+        flags = self.cells[at + FLAGS]
+        if flags & DOWN:
             self._lose(direction, packet)
             return
-        if not flags & _FREE_TOLD and now >= self.words[direction * _WORDS + _FREE_AT]:
+        if not flags & FREE_TOLD and now >= self.words[direction * ROW_OF_WORDS + FREE_AT]:
             self._serialise(direction, packet, now)
             return
         kind = self.kind(direction)
-        if not self._pool.cells[about + _MARKS] & _PRIORITY:
-            held = self.cells[at + _DATA_BYTES] + self._pool.cells[about + _SIZE]
+        if not self._pool.cells[about + MARKS] & PRIORITY:
+            held = self.cells[at + DATA_BYTES] + self._pool.cells[about + SIZE]
             if held > self._trim_at[kind]:
-                if not self._is_trimmable[self._pool.cells[about + _CLASS] >> 2]:
+                if not self._is_trimmable[self._pool.cells[about + CLASS] >> 2]:
                     self._drop(direction, packet)
                     return
                 self._trim(direction, packet, kind)
@@ -175,130 +162,130 @@ class Egresses:
             else:
                 if held > self._ecn_low[kind]:
                     self._mark(direction, packet, kind, held)
-                self._append(at + _DATA_FIRST, packet)
-                self.cells[at + _DATA_BYTES] = held
-        if self._pool.cells[about + _MARKS] & _PRIORITY:
-            held = self.cells[at + _PRIORITY_BYTES] + self._pool.cells[about + _SIZE]
+                self._append(at + DATA_FIRST, packet)
+                self.cells[at + DATA_BYTES] = held
+        if self._pool.cells[about + MARKS] & PRIORITY:
+            held = self.cells[at + PRIORITY_BYTES] + self._pool.cells[about + SIZE]
             if held > self._queue[kind]:
                 self._drop(direction, packet)
                 return
-            self._append(at + _PRIORITY_FIRST, packet)
-            self.cells[at + _PRIORITY_BYTES] = held
-        self.cells[at + _WAITING] += 1
-        if kind == _FROM_HOST:
+            self._append(at + PRIORITY_FIRST, packet)
+            self.cells[at + PRIORITY_BYTES] = held
+        self.cells[at + WAITING] += 1
+        if kind == FROM_HOST:
             self.waits_at_host[direction >> 1] += 1
-        held = self.cells[at + _DATA_BYTES] + self.cells[at + _PRIORITY_BYTES]
-        if held > self.cells[at + _LARGEST]:
-            self.cells[at + _LARGEST] = held
-        if not flags & _FREE_TOLD:
-            self.cells[at + _FLAGS] = flags | _FREE_TOLD
-            self._wheel.add(self.words[direction * _WORDS + _FREE_AT], 4 * direction + _FREE)
+        held = self.cells[at + DATA_BYTES] + self.cells[at + PRIORITY_BYTES]
+        if held > self.cells[at + LARGEST]:
+            self.cells[at + LARGEST] = held
+        if not flags & FREE_TOLD:
+            self.cells[at + FLAGS] = flags | FREE_TOLD
+            self._wheel.add(self.words[direction * ROW_OF_WORDS + FREE_AT], 4 * direction + FREE)
 
     def _append(self, first: int, packet: int) -> None:
         """Put a packet behind the others of a queue whose first and last packet are noted from `first` on, each as one
         more than its number: 0 is none."""
-        self._pool.cells[packet * _WIDTH + _NEXT] = _NONE
+        self._pool.cells[packet * WIDTH + NEXT] = _NONE
         if self.cells[first]:
-            self._pool.cells[(self.cells[first + 1] - 1) * _WIDTH + _NEXT] = packet
+            self._pool.cells[(self.cells[first + 1] - 1) * WIDTH + NEXT] = packet
         else:
             self.cells[first] = packet + 1
         self.cells[first + 1] = packet + 1
 
     def _take_first(self, first: int) -> int:
         packet = self.cells[first] - 1
-        self.cells[first] = self._pool.cells[packet * _WIDTH + _NEXT] + 1
+        self.cells[first] = self._pool.cells[packet * WIDTH + NEXT] + 1
         return packet
 
     def _mark(self, direction: int, packet: int, kind: int, held: int) -> None:
         """Set CE, always above the higher threshold, by chance between the two. Only ECN-capable packets have it."""
-        at = packet * _WIDTH + _CLASS
-        if not self._pool.cells[at] & _ECN_MASK:
+        at = packet * WIDTH + CLASS
+        if not self._pool.cells[at] & ECN_MASK:
             return
         low, high = self._ecn_low[kind], self._ecn_high[kind]
         # By how many have come, not by when: what happens later is no other for that.
-        number = self.cells[direction * _ROW + _PACKETS] + self.cells[direction * _ROW + _WAITING]
-        if held <= high and self._draw(direction, 2 * number + 1) * (high - low) >= (held - low) * _CERTAIN:
+        number = self.cells[direction * ROW + PACKETS] + self.cells[direction * ROW + WAITING]
+        if held <= high and self._draw(direction, 2 * number + 1) * (high - low) >= (held - low) * CERTAIN:
             return
-        self._pool.cells[at] |= _CE
-        self.fates[direction * _FATES + _MARKED] += 1
+        self._pool.cells[at] |= CE
+        self.fates[direction * FATES + MARKED] += 1
         self.marked += 1
 
     def _trim(self, direction: int, packet: int, kind: int) -> None:
         """Cut what is longer than is kept, rewrite the outermost DSCP, forward with priority."""
-        at = packet * _WIDTH
-        if self._pool.cells[at + _SIZE] > self._cut_to[kind]:
-            self._pool.cells[at + _SIZE] = self._cut_to[kind]
-            if not self._pool.cells[at + _MARKS] & _TRIMMED:
+        at = packet * WIDTH
+        if self._pool.cells[at + SIZE] > self._cut_to[kind]:
+            self._pool.cells[at + SIZE] = self._cut_to[kind]
+            if not self._pool.cells[at + MARKS] & TRIMMED:
                 self.cut += 1
-                self.by_way[self._place_of_way(packet) + _CUT_WAY] += 1
-            self._pool.cells[at + _MARKS] |= _TRIMMED
-            self.fates[direction * _FATES + _CUT] += 1
-        self._pool.cells[at + _CLASS] = self._trimmed_class[kind] | self._pool.cells[at + _CLASS] & _ECN_MASK
-        self._pool.cells[at + _MARKS] |= _PRIORITY
+                self.by_way[self._place_of_way(packet) + CUT_WAY] += 1
+            self._pool.cells[at + MARKS] |= TRIMMED
+            self.fates[direction * FATES + CUT] += 1
+        self._pool.cells[at + CLASS] = self._trimmed_class[kind] | self._pool.cells[at + CLASS] & ECN_MASK
+        self._pool.cells[at + MARKS] |= PRIORITY
 
     def _place_of_way(self, packet: int) -> int:
-        way = self._pool.cells[packet * _WIDTH + _WAY]
-        return ((way >> 16) * self._uplinks + (way & 0xFFFF)) * _BY_WAY
+        way = self._pool.cells[packet * WIDTH + WAY]
+        return ((way >> 16) * self._uplinks + (way & 0xFFFF)) * BY_WAY
 
     def _drop(self, direction: int, packet: int) -> None:
-        self.fates[direction * _FATES + _DROPPED] += 1
+        self.fates[direction * FATES + DROPPED] += 1
         self.dropped += 1
         self._pool.give(packet)
 
     def _lose(self, direction: int, packet: int) -> None:
-        self.fates[direction * _FATES + _LOST] += 1
+        self.fates[direction * FATES + LOST] += 1
         self._take_off(packet)
 
     def _take_off(self, packet: int) -> None:
         """A packet is lost."""
         self.lost += 1
-        self.by_way[self._place_of_way(packet) + _LOST_WAY] += 1
+        self.by_way[self._place_of_way(packet) + LOST_WAY] += 1
         self._pool.give(packet)
 
     # ------------------------------------------------------------------ onto the cable
 
     def free(self, direction: int, now: int) -> bool:
         """The last bit of a packet is out. Returns whether another one begins."""
-        at = direction * _ROW
-        self.cells[at + _FLAGS] &= ~_FREE_TOLD
-        if not self.cells[at + _WAITING]:
+        at = direction * ROW
+        self.cells[at + FLAGS] &= ~FREE_TOLD
+        if not self.cells[at + WAITING]:
             # It went down meanwhile, and what waited is lost.
             return False
-        self.cells[at + _WAITING] -= 1
-        if self.kind(direction) == _FROM_HOST:
+        self.cells[at + WAITING] -= 1
+        if self.kind(direction) == FROM_HOST:
             self.waits_at_host[direction >> 1] -= 1
-        if self.cells[at + _PRIORITY_FIRST]:
-            packet = self._take_first(at + _PRIORITY_FIRST)
-            self.cells[at + _PRIORITY_BYTES] -= self._pool.cells[packet * _WIDTH + _SIZE]
+        if self.cells[at + PRIORITY_FIRST]:
+            packet = self._take_first(at + PRIORITY_FIRST)
+            self.cells[at + PRIORITY_BYTES] -= self._pool.cells[packet * WIDTH + SIZE]
         else:
-            packet = self._take_first(at + _DATA_FIRST)
-            self.cells[at + _DATA_BYTES] -= self._pool.cells[packet * _WIDTH + _SIZE]
+            packet = self._take_first(at + DATA_FIRST)
+            self.cells[at + DATA_BYTES] -= self._pool.cells[packet * WIDTH + SIZE]
         self._serialise(direction, packet, now)
-        if self.cells[at + _WAITING]:
-            self.cells[at + _FLAGS] |= _FREE_TOLD
-            self._wheel.add(self.words[direction * _WORDS + _FREE_AT], 4 * direction + _FREE)
+        if self.cells[at + WAITING]:
+            self.cells[at + FLAGS] |= FREE_TOLD
+            self._wheel.add(self.words[direction * ROW_OF_WORDS + FREE_AT], 4 * direction + FREE)
         return True
 
     def _serialise(self, direction: int, packet: int, now: int) -> None:
         """Put a packet on the cable: its last bit is out when the rate allows, and a delay later at the other end."""
-        at, kind = direction * _ROW, self.kind(direction)
-        size = self._pool.cells[packet * _WIDTH + _SIZE]
+        at, kind = direction * ROW, self.kind(direction)
+        size = self._pool.cells[packet * WIDTH + SIZE]
         # No packet takes no time, at whatever rate.
         free_at = now + max((size + self._framing[kind]) * _NS_BITS // self._rate[kind], 1)
-        if now < self.words[direction * _WORDS + _FREE_AT]:
+        if now < self.words[direction * ROW_OF_WORDS + FREE_AT]:
             self.overlaps += 1
         self._note_idle(direction, now)
-        self.words[direction * _WORDS + _FREE_AT] = free_at
-        self.words[direction * _WORDS + _BYTES] += size
-        self.cells[at + _PACKETS] += 1
-        if self.cells[at + _FLAGS] & _LOSSY and self._vanishes(direction):
+        self.words[direction * ROW_OF_WORDS + FREE_AT] = free_at
+        self.words[direction * ROW_OF_WORDS + BYTES] += size
+        self.cells[at + PACKETS] += 1
+        if self.cells[at + FLAGS] & LOSSY and self._vanishes(direction):
             self._lose(direction, packet)
             return
-        self._pool.cells[packet * _WIDTH + _EPOCH] = self.cells[at + _TIMES_DOWN]
+        self._pool.cells[packet * WIDTH + EPOCH] = self.cells[at + TIMES_DOWN]
         if self._is_between(direction):
             shard = self._shard
             if not self._alone:
-                shard = self._pool.cells[packet * _WIDTH + _TO] // self._hosts_per_shard
+                shard = self._pool.cells[packet * WIDTH + TO] // self._hosts_per_shard
             if shard != self._shard:
                 self.crossings.put(shard, self._pool, packet, free_at + self._delay[kind])
             else:
@@ -308,18 +295,18 @@ class Egresses:
 
     def _note_idle(self, direction: int, now: int) -> None:
         """A direction was idle from when it was free until now; it stops at once where it was not free yet."""
-        idle = self.cells[direction * _ROW + _IDLE] + now - self.words[direction * _WORDS + _FREE_AT]
-        self.cells[direction * _ROW + _IDLE] = (idle + _HALF & _LOW_BITS) - _HALF
+        idle = self.cells[direction * ROW + IDLE] + now - self.words[direction * ROW_OF_WORDS + FREE_AT]
+        self.cells[direction * ROW + IDLE] = (idle + _HALF & _LOW_BITS) - _HALF
 
     def _vanishes(self, direction: int) -> bool:
         """Whether the packet that was put on this direction last is lost on it."""
-        return self._draw(direction, 2 * self.cells[direction * _ROW + _PACKETS]) < self._loss[direction]
+        return self._draw(direction, 2 * self.cells[direction * ROW + PACKETS]) < self._loss[direction]
 
     def arrive(self, packet: int) -> bool:
         """A packet comes to the end of its direction. Returns whether it is still there."""
-        at = packet * _WIDTH
-        direction = self._pool.cells[at + _LINK]
-        if self._pool.cells[at + _EPOCH] == self.cells[direction * _ROW + _TIMES_DOWN]:
+        at = packet * WIDTH
+        direction = self._pool.cells[at + LINK]
+        if self._pool.cells[at + EPOCH] == self.cells[direction * ROW + TIMES_DOWN]:
             return True
         if self._is_between(direction):
             self._count_between(direction)
@@ -348,21 +335,21 @@ class Egresses:
 
     def set_up(self, direction: int, up: bool, now: int) -> bool:
         """Going down loses what waits and what is on the cable. Returns whether that is news."""
-        at = direction * _ROW
-        if up == (self.cells[at + _FLAGS] & _DOWN == 0):
+        at = direction * ROW
+        if up == (self.cells[at + FLAGS] & DOWN == 0):
             return False
-        if self.kind(direction) == _FROM_HOST:
-            self.waits_at_host[direction >> 1] = 0 if up else _NO_PORT
+        if self.kind(direction) == FROM_HOST:
+            self.waits_at_host[direction >> 1] = 0 if up else NO_PORT
         if up:
-            self.cells[at + _FLAGS] &= ~_DOWN
+            self.cells[at + FLAGS] &= ~DOWN
             return True
-        self.cells[at + _FLAGS] |= _DOWN
-        self.cells[at + _TIMES_DOWN] += 1
-        while self.cells[at + _PRIORITY_FIRST]:
-            self._lose(direction, self._take_first(at + _PRIORITY_FIRST))
-        while self.cells[at + _DATA_FIRST]:
-            self._lose(direction, self._take_first(at + _DATA_FIRST))
-        self.cells[at + _DATA_BYTES] = self.cells[at + _PRIORITY_BYTES] = self.cells[at + _WAITING] = 0
+        self.cells[at + FLAGS] |= DOWN
+        self.cells[at + TIMES_DOWN] += 1
+        while self.cells[at + PRIORITY_FIRST]:
+            self._lose(direction, self._take_first(at + PRIORITY_FIRST))
+        while self.cells[at + DATA_FIRST]:
+            self._lose(direction, self._take_first(at + DATA_FIRST))
+        self.cells[at + DATA_BYTES] = self.cells[at + PRIORITY_BYTES] = self.cells[at + WAITING] = 0
         self._note_idle(direction, now)
-        self.words[direction * _WORDS + _FREE_AT] = now
+        self.words[direction * ROW_OF_WORDS + FREE_AT] = now
         return True

@@ -24,10 +24,9 @@ ARRIVAL, FREE, HOST = 0, 1, 2
 LONGEST_SPAN = 1 << 24
 _LEAST_SPAN = 1 << 12
 _BITS = 32
-_NEXT, _SIZE, _LINK, _WIDTH, _NONE, _ARRIVAL, _FREE, _FOREVER = NEXT, SIZE, LINK, WIDTH, -1, ARRIVAL, FREE, FOREVER
+_NONE = -1
 # Numbers of 32 bits that are known of a direction (mrc.sim.cluster.egresses).
 ROW = 16
-_ROW = ROW
 
 
 class EventWheel:
@@ -84,20 +83,20 @@ class EventWheel:
         self._occupy(slot)
         self.count += 1
         # In what order is found out when their time has come: then they are wanted near by anyway.
-        self._pool.cells[packet * _WIDTH + _NEXT] = _NONE
+        self._pool.cells[packet * WIDTH + NEXT] = _NONE
         if self._firsts[slot] == _NONE:
             self._firsts[slot] = 4 * packet
         else:
-            self._pool.cells[(self._last_firsts[slot] >> 2) * _WIDTH + _NEXT] = 4 * packet
+            self._pool.cells[(self._last_firsts[slot] >> 2) * WIDTH + NEXT] = 4 * packet
         self._last_firsts[slot] = 4 * packet
 
     def _sort_firsts(self, slot: int) -> None:
         """Put the packets that come before the others of this time in order, where they are not: runs of 1, 2, 4 and so
         on are merged. Hosts that begin together have hundreds in one nanosecond."""
         head, length, runs = self._firsts[slot], 1, 2
-        tail, event = head, self._pool.cells[(head >> 2) * _WIDTH + _NEXT]
+        tail, event = head, self._pool.cells[(head >> 2) * WIDTH + NEXT]
         while event != _NONE and not self._comes_before(event >> 2, tail >> 2):
-            tail, event = event, self._pool.cells[(event >> 2) * _WIDTH + _NEXT]
+            tail, event = event, self._pool.cells[(event >> 2) * WIDTH + NEXT]
         if event == _NONE:
             return
         while runs > 1:
@@ -107,54 +106,54 @@ class EventWheel:
                 right, of_left, of_right = left, 0, length
                 while of_left < length and right != _NONE:
                     of_left += 1
-                    right = self._pool.cells[(right >> 2) * _WIDTH + _NEXT]
+                    right = self._pool.cells[(right >> 2) * WIDTH + NEXT]
                 while of_left or (of_right and right != _NONE):
                     if of_left and (not of_right or right == _NONE or not self._comes_before(right >> 2, left >> 2)):
                         event, of_left = left, of_left - 1
-                        left = self._pool.cells[(left >> 2) * _WIDTH + _NEXT]
+                        left = self._pool.cells[(left >> 2) * WIDTH + NEXT]
                     else:
                         event, of_right = right, of_right - 1
-                        right = self._pool.cells[(right >> 2) * _WIDTH + _NEXT]
+                        right = self._pool.cells[(right >> 2) * WIDTH + NEXT]
                     if tail == _NONE:
                         head = event
                     else:
-                        self._pool.cells[(tail >> 2) * _WIDTH + _NEXT] = event
+                        self._pool.cells[(tail >> 2) * WIDTH + NEXT] = event
                     tail = event
                 left = right
-            self._pool.cells[(tail >> 2) * _WIDTH + _NEXT] = _NONE
+            self._pool.cells[(tail >> 2) * WIDTH + NEXT] = _NONE
             length *= 2
         self._firsts[slot] = head
 
     def _comes_before(self, one: int, other: int) -> bool:
-        size, another = self._pool.cells[one * _WIDTH + _SIZE], self._pool.cells[other * _WIDTH + _SIZE]
+        size, another = self._pool.cells[one * WIDTH + SIZE], self._pool.cells[other * WIDTH + SIZE]
         if size != another:
             return size > another
-        return self._pool.cells[one * _WIDTH + _LINK] < self._pool.cells[other * _WIDTH + _LINK]
+        return self._pool.cells[one * WIDTH + LINK] < self._pool.cells[other * WIDTH + LINK]
 
     def _occupy(self, slot: int) -> None:
         self._occupied[slot >> 5] |= 1 << (slot & 31)
 
     def _set_next(self, event: int, after: int) -> None:
         kind = event & 3
-        if kind == _ARRIVAL:
-            self._pool.cells[(event >> 2) * _WIDTH + _NEXT] = after
-        elif kind == _FREE:
+        if kind == ARRIVAL:
+            self._pool.cells[(event >> 2) * WIDTH + NEXT] = after
+        elif kind == FREE:
             self._next[event >> 2] = after
         else:
             self._next[self._directions + (event >> 2)] = after
 
     def _after(self, event: int) -> int:
         kind = event & 3
-        if kind == _ARRIVAL:
-            return self._pool.cells[(event >> 2) * _WIDTH + _NEXT]
-        if kind == _FREE:
+        if kind == ARRIVAL:
+            return self._pool.cells[(event >> 2) * WIDTH + NEXT]
+        if kind == FREE:
             return self._next[event >> 2]
         return self._next[self._directions + (event >> 2)]
 
     def next_at(self) -> int:
         """When the next event is, ns; FOREVER without any."""
         if not self.count:
-            return _FOREVER
+            return FOREVER
         slot = self.position & self._mask
         word, at = slot >> 5, self.position
         bits = self._occupied[word] >> (slot & 31)
@@ -179,7 +178,7 @@ class EventWheel:
                 self._in_order = at
                 self._sort_firsts(slot)
                 event = self._firsts[slot]
-            after = self._pool.cells[(event >> 2) * _WIDTH + _NEXT]
+            after = self._pool.cells[(event >> 2) * WIDTH + NEXT]
             self._firsts[slot] = after
             if after == _NONE:
                 after = self._heads[slot]
@@ -198,13 +197,13 @@ class EventWheel:
     def _prepare(self, event: int) -> None:
         """This event is the next. What is known of its packet is near by now; what is known of its direction will be,
         and what is known of the packet of the event behind it."""
-        if event & 3 == _ARRIVAL:
-            octets.fetch(self._directions_known, self._pool.cells[(event >> 2) * _WIDTH + _LINK] * _ROW)
-        elif event & 3 == _FREE:
-            octets.fetch(self._directions_known, (event >> 2) * _ROW)
+        if event & 3 == ARRIVAL:
+            octets.fetch(self._directions_known, self._pool.cells[(event >> 2) * WIDTH + LINK] * ROW)
+        elif event & 3 == FREE:
+            octets.fetch(self._directions_known, (event >> 2) * ROW)
         after = self._after(event)
-        if after != _NONE and after & 3 == _ARRIVAL:
-            octets.fetch(self._pool.cells, (after >> 2) * _WIDTH)
+        if after != _NONE and after & 3 == ARRIVAL:
+            octets.fetch(self._pool.cells, (after >> 2) * WIDTH)
 
     def know(self, directions: memoryview) -> python[None]:
         """What is known of each direction is in this column."""
@@ -220,7 +219,7 @@ class EventWheel:
         for slot in range(self.span):
             for event in (self._firsts[slot], self._heads[slot]):
                 while event != _NONE:
-                    if event & 3 == _ARRIVAL:
+                    if event & 3 == ARRIVAL:
                         found.append(event >> 2)
                     event = self._after(event)
         return found

@@ -22,7 +22,6 @@ from mrc.sim.cluster.event_wheel import ARRIVAL, FREE, HOST, EventWheel
 from mrc.sim.cluster.host_columns import HostColumns
 from mrc.sim.cluster.packet_pool import (
     CLASS,
-    LINK,
     MARKS,
     NEXT,
     PRIORITY,
@@ -46,12 +45,7 @@ from mrc.wire.transmit_batch import TransmitBatch
 
 # Packets that an endpoint takes at a time.
 _MOST_RECEIVED = 64
-_FOREVER, _NONE = FOREVER, -1
-_ARRIVAL, _FREE, _HOST = ARRIVAL, FREE, HOST
-_NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _WIDTH = NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, WIDTH
-_PRIORITY, _TRIMMED, _ROOM, _BATCH_ROOM = PRIORITY, TRIMMED, ROOM, HEADER_ROOM
-_SENT, _LAST_SENT, _BY_WAY, _NO_PORT = SENT, LAST_SENT, BY_WAY, NO_PORT
-_OUTER, _MOST_WAITING, _REFILL_BELOW, _PULL = OUTER_BYTES, MOST_WAITING, REFILL_BELOW, PULL
+_NONE = -1
 (_DESTINATION_AT,) = fields_at("ipv6", "dst")
 (_SPORT_AT,) = fields_at("udp", "sport")
 
@@ -98,7 +92,7 @@ class Machine:
         self.first_qp = columns.first_qp
         self.boundary = columns.boundary
         self.placed = columns.placed
-        self._transmitted = TransmitBatch(_PULL, headers_only=True)
+        self._transmitted = TransmitBatch(PULL, headers_only=True)
         self._received_headers: u8s = octet_column(_MOST_RECEIVED * ROOM)
         self._lengths: i64s = numbers(_MOST_RECEIVED)
         self._ports: i64s = numbers(_MOST_RECEIVED)
@@ -133,9 +127,9 @@ class Machine:
             self.now = at
             event = self._wheel.take(at)
             kind = event & 3
-            if kind == _ARRIVAL:
+            if kind == ARRIVAL:
                 self._arrive(event >> 2)
-            elif kind == _FREE:
+            elif kind == FREE:
                 if self._egresses.free(event >> 2, at) and self._egresses.kind(event >> 2) == 0:
                     self._pump(self._ways.host_of(event >> 2))
             else:
@@ -165,10 +159,10 @@ class Machine:
         if direction != _NONE:
             self._egresses.accept(direction, packet, self.now)
             return
-        host = self._pool.cells[packet * _WIDTH + _TO]
-        self._pool.cells[packet * _WIDTH + _NEXT] = _NONE
+        host = self._pool.cells[packet * WIDTH + TO]
+        self._pool.cells[packet * WIDTH + NEXT] = _NONE
         if self._first_waiting[host]:
-            self._pool.cells[(self._last_waiting[host] - 1) * _WIDTH + _NEXT] = packet
+            self._pool.cells[(self._last_waiting[host] - 1) * WIDTH + NEXT] = packet
         else:
             self._first_waiting[host] = packet + 1
         self._last_waiting[host] = packet + 1
@@ -178,7 +172,7 @@ class Machine:
         """This host has something to do, at this time, after all that is to happen before."""
         if not self._host_pending[host]:
             self._host_pending[host] = 1
-            self._wheel.add(self.now, 4 * host + _HOST)
+            self._wheel.add(self.now, 4 * host + HOST)
 
     def _deliver(self, host: int) -> None:
         """What has come to a host is taken in, then it may send."""
@@ -191,17 +185,17 @@ class Machine:
         """Hand over as many of a host's packets as a batch has room for."""
         count, packet = 0, self._first_waiting[host] - 1
         while packet != _NONE and count < _MOST_RECEIVED:
-            at = packet * _WIDTH
-            octets.copy(self._received_headers, count * _ROOM, self._pool.headers, packet * _ROOM, _ROOM)
-            self._lengths[count] = self._pool.cells[at + _SIZE] - _OUTER
-            self._ports[count] = self._pool.cells[at + _WAY] >> 16
-            self._received_classes[count] = self._pool.cells[at + _CLASS]
-            if self._pool.cells[at + _MARKS] & _TRIMMED:
+            at = packet * WIDTH
+            octets.copy(self._received_headers, count * ROOM, self._pool.headers, packet * ROOM, ROOM)
+            self._lengths[count] = self._pool.cells[at + SIZE] - OUTER_BYTES
+            self._ports[count] = self._pool.cells[at + WAY] >> 16
+            self._received_classes[count] = self._pool.cells[at + CLASS]
+            if self._pool.cells[at + MARKS] & TRIMMED:
                 self.delivered_cut += 1
             else:
                 self.delivered += 1
             count += 1
-            after = self._pool.cells[at + _NEXT]
+            after = self._pool.cells[at + NEXT]
             self._pool.give(packet)
             packet = after
         self._first_waiting[host] = packet + 1
@@ -220,7 +214,7 @@ class Machine:
         placed = by_host.bytes_placed(self._handles[host], slot)
         self.placed_bytes += placed - self.placed[qp]
         self.placed[qp] = placed
-        if self.boundary[qp] == _FOREVER:
+        if self.boundary[qp] == FOREVER:
             return
         epsn = by_host.epsn(self._handles[host], slot)
         if epsn >= self.boundary[qp]:
@@ -260,41 +254,41 @@ class Machine:
                 self._timers.push(deadline, host)
 
     def _has_room(self, host: int) -> bool:
-        least, most, cable = _MOST_WAITING, 0, host * self._planes
+        least, most, cable = MOST_WAITING, 0, host * self._planes
         last = cable + self._planes
         while cable < last:
             waiting = self._egresses.waits_at_host[cable]
-            if waiting != _NO_PORT:
+            if waiting != NO_PORT:
                 if waiting < least:
                     least = waiting
                 if waiting > most:
                     most = waiting
             cable += 1
-        return most < _MOST_WAITING and (least < _REFILL_BELOW or least == _MOST_WAITING)
+        return most < MOST_WAITING and (least < REFILL_BELOW or least == MOST_WAITING)
 
     def _launch(self, host: int, row: int) -> None:
         """One packet of the batch leaves the endpoint: its EV's half in the UDP source port is the uplink."""
-        batch_at, packet = row * _BATCH_ROOM, self._pool.take()
-        at = packet * _WIDTH
-        octets.copy(self._pool.headers, packet * _ROOM, self._transmitted.flat, batch_at, _ROOM)
+        batch_at, packet = row * HEADER_ROOM, self._pool.take()
+        at = packet * WIDTH
+        octets.copy(self._pool.headers, packet * ROOM, self._transmitted.flat, batch_at, ROOM)
         plane, traffic_class = self._transmitted.ports[row], self._transmitted.classes[row]
         uplink = octets.u16(self._transmitted.flat, batch_at + _SPORT_AT)
-        self._pool.cells[at + _SIZE] = (
+        self._pool.cells[at + SIZE] = (
             self._transmitted.header_lengths[row]
             + self._transmitted.payload_lengths[row]
             + self._transmitted.trailer_lengths[row]
-            + _OUTER
+            + OUTER_BYTES
         )
-        self._pool.cells[at + _WAY] = plane << 16 | uplink
+        self._pool.cells[at + WAY] = plane << 16 | uplink
         # The low half of the address of a host is its number, counted from 1.
-        self._pool.cells[at + _TO] = octets.u32(self._transmitted.flat, batch_at + _DESTINATION_AT + 12) - 1
-        self._pool.cells[at + _CLASS] = traffic_class
-        self._pool.cells[at + _MARKS] = _PRIORITY if self._egresses.is_priority(traffic_class) else 0
+        self._pool.cells[at + TO] = octets.u32(self._transmitted.flat, batch_at + _DESTINATION_AT + 12) - 1
+        self._pool.cells[at + CLASS] = traffic_class
+        self._pool.cells[at + MARKS] = PRIORITY if self._egresses.is_priority(traffic_class) else 0
         self.sent += 1
-        way = (plane * self._uplinks + uplink) * _BY_WAY
-        self._egresses.by_way[way + _SENT] += 1
+        way = (plane * self._uplinks + uplink) * BY_WAY
+        self._egresses.by_way[way + SENT] += 1
         if self._transmitted.payload_lengths[row]:
-            self._egresses.by_way[way + _LAST_SENT] = self.now
+            self._egresses.by_way[way + LAST_SENT] = self.now
         self._egresses.accept(self._ways.first(host, plane), packet, self.now)
 
     def _on_timer(self) -> None:
@@ -303,7 +297,7 @@ class Machine:
         self._timers.pop()
         if when != self._timer_at[host]:
             return
-        self._timer_at[host] = _FOREVER
+        self._timer_at[host] = FOREVER
         if self._looks_at[host] <= self.now:
             self._look_after(host)
         by_host.on_timer(self._handles[host], self.now)
@@ -326,5 +320,5 @@ class Machine:
             packet = self._first_waiting[host] - 1
             while packet != _NONE:
                 count += 1
-                packet = self._pool.cells[packet * _WIDTH + _NEXT]
+                packet = self._pool.cells[packet * WIDTH + NEXT]
         return count

@@ -18,7 +18,7 @@ HOP, PRIORITY, TRIMMED = 0xFF, 0x100, 0x200
 # Of its headers: the longest are those of a SACK. The rows of batches have more, for what lies behind the headers.
 ROOM = 96
 
-_NEXT, _WIDTH, _NONE = NEXT, WIDTH, -1
+_NONE = -1
 
 
 class PacketPool:
@@ -41,7 +41,7 @@ class PacketPool:
         self.in_use += 1
         packet = self._first_free
         if packet != _NONE:
-            self._first_free = self.cells[packet * _WIDTH + _NEXT]
+            self._first_free = self.cells[packet * WIDTH + NEXT]
             return packet
         if self._fresh == self.room:
             self._grow()
@@ -51,7 +51,7 @@ class PacketPool:
 
     def give(self, packet: int) -> None:
         """This packet is no more."""
-        self.cells[packet * _WIDTH + _NEXT] = self._first_free
+        self.cells[packet * WIDTH + NEXT] = self._first_free
         self._first_free = packet
         self.in_use -= 1
 

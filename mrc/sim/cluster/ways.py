@@ -10,7 +10,6 @@ from __future__ import annotations
 from mrc.sim.cluster.packet_pool import HOP, LINK, MARKS, TO, WAY, WIDTH, PacketPool
 from mrc.sim.cluster.setup import Topology
 
-_HOP, _LINK, _MARKS, _TO, _WAY, _WIDTH = HOP, LINK, MARKS, TO, WAY, WIDTH
 _ARRIVED = -1
 
 
@@ -40,18 +39,18 @@ class Ways:
 
     def next(self, packet: int) -> int:
         """The direction by which a packet goes on that has come to the end of its own; -1 at its host."""
-        at = packet * _WIDTH
-        hop = self._pool.cells[at + _MARKS] & _HOP
-        self._pool.cells[at + _MARKS] += 1
-        plane, uplink = self._pool.cells[at + _WAY] >> 16, self._pool.cells[at + _WAY] & 0xFFFF
-        to, direction = self._pool.cells[at + _TO], self._pool.cells[at + _LINK]
+        at = packet * WIDTH
+        hop = self._pool.cells[at + MARKS] & HOP
+        self._pool.cells[at + MARKS] += 1
+        plane, uplink = self._pool.cells[at + WAY] >> 16, self._pool.cells[at + WAY] & 0xFFFF
+        to, direction = self._pool.cells[at + TO], self._pool.cells[at + LINK]
         if self._three_tiers:
             return self._next_of_three(hop, plane, uplink, to, direction, at)
         if hop == 0:
             leaf = self.host_of(direction) // self._hosts_per_leaf
             if leaf != to // self._hosts_per_leaf:
                 return 2 * self._leaf_cable(plane, leaf, uplink)
-            self._pool.cells[at + _MARKS] += 2
+            self._pool.cells[at + MARKS] += 2
             return self._last(plane, to)
         if hop == 1:
             return 2 * self._leaf_cable(plane, to // self._hosts_per_leaf, uplink) + 1
@@ -63,13 +62,13 @@ class Ways:
             leaf = self.host_of(direction) // self._hosts_per_leaf
             if leaf != far:
                 return 2 * self._leaf_cable(plane, leaf, spine)
-            self._pool.cells[at + _MARKS] += 4
+            self._pool.cells[at + MARKS] += 4
             return self._last(plane, to)
         if hop == 1:
             leaf = ((direction >> 1) - self._host_cables) // self._spines % self._leaves
             if leaf // self._leaves_per_pod != far // self._leaves_per_pod:
                 return 2 * self._core_cable(plane, leaf // self._leaves_per_pod, spine, core)
-            self._pool.cells[at + _MARKS] += 2
+            self._pool.cells[at + MARKS] += 2
             return 2 * self._leaf_cable(plane, far, spine) + 1
         if hop == 2:
             return 2 * self._core_cable(plane, far // self._leaves_per_pod, spine, core) + 1
