@@ -235,6 +235,40 @@ def test_parts_that_are_open_together_are_accepted_in_order(hall: Hall) -> None:
     assert sender.rkeys == 0
 
 
+def test_several_parts_are_opened_at_once_for_who_asks_for_them(hall: Hall) -> None:
+    """As far as the stretch, the bounds and the number go, and none of it for a sender that knows of none."""
+    content = os.urandom(18 * MIB)
+    sender = hall.sender(bounds=SenderBounds())
+    opened = sender.arrivals.open(
+        {"index": 0, "path": ["f"], "size": len(content), "offset": 0, "length": MIB, "parts": 2}
+    )
+    assert (opened["length"], opened["more"]) == (MIB, [])
+    body = {"index": 0, "offset": MIB, "length": 17 * MIB, "done": 0}
+    second = sender.arrivals.extend(body | {"parts": 2})
+    assert [(each["va"], each["length"]) for each in (second, *second["more"])] == [(MIB, 8 * MIB), (9 * MIB, 8 * MIB)]
+    last = sender.extend(0, 17 * MIB, MIB, done=0)
+    assert last["length"] == MIB
+    assert "more" not in last
+    assert sender.arrivals.extend(body | {"parts": 3}) == {"va": 0, "rkey": 0, "length": 0, "more": []}
+    for each in (opened, second, *second["more"], last):
+        sender.write(each, content[each["va"] : each["va"] + each["length"]])
+    # What is done is said without opening any.
+    assert sender.arrivals.extend({"index": 0, "done": 3, "parts": 0}) == {"va": 0, "rkey": 0, "length": 0, "more": []}
+    assert sender.rkeys == 1
+    for parts in (-1, PARTS_OPEN + 1, "2", None):
+        with pytest.raises(PeerError, match="parts"):
+            sender.arrivals.extend(body | {"parts": parts})
+    assert sender.commit(0, content)
+
+
+def test_a_second_part_that_is_refused_leaves_the_first_open(hall: Hall) -> None:
+    sender = hall.sender()
+    whole = {"index": 0, "path": ["g"], "size": 16 * MIB, "offset": 0, "length": 16 * MIB}
+    opened = sender.arrivals.open(whole | {"parts": 2})
+    # The session may have no more on its way than this.
+    assert (opened["length"], opened["more"], sender.rkeys) == (2 * MIB, [], 1)
+
+
 def test_a_session_has_so_many_parts_however_small_they_are(hall: Hall) -> None:
     """Each takes a mapping and a region of the receiver, whatever its length."""
     sender = hall.sender()

@@ -137,7 +137,7 @@ class Arrivals:
         arriving = Arriving(path, size, attributes, FileSum(self.sums, index, self.go_on), data_bytes=data_bytes)
         try:
             there = self._begin(arriving)
-            opened = self._open_part(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
+            opened = self._open_parts(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
         except MrcError as error:
             self._discard(arriving)
             if isinstance(error, CallerError):
@@ -224,11 +224,12 @@ class Arrivals:
     def extend(self, body: dict[str, Any]) -> dict[str, Any]:
         """Open the next part. `done`: how many parts, all in all, are acknowledged; they are closed.
 
-        The answer's `length` is 0 where there is no room before another part is done.
+        `parts`: how many may be opened; 0: only to say what is done. A sender that gives it finds those behind the
+        first in the answer's `more`. `length` is 0 where there is no room before another part is done.
         """
         arriving = self._files[self._index(body)]
         self._accept(arriving, integer(body, "done", 0, arriving.accepted + len(arriving.parts) + 1))
-        return self._open_part(arriving, body)
+        return self._open_parts(arriving, body)
 
     def sum(self, body: dict[str, Any]) -> dict[str, Any]:
         """All was acknowledged: close the regions, so that what is summed is what gets the name."""
@@ -315,12 +316,32 @@ class Arrivals:
             self._target, path, size, attributes, place=self._place(path), data_bytes=arriving.data_bytes
         )
 
-    def _open_part(self, arriving: Arriving, body: dict[str, Any]) -> dict[str, Any]:
-        """Describe the next part of a file to its sender: address, R_Key, and how much of the stretch it asked for."""
+    def _open_parts(self, arriving: Arriving, body: dict[str, Any]) -> dict[str, Any]:
+        """Describe the next parts of a file to its sender. One it asked for alone has no `more`: it knows of none."""
         arriving.check_stored()
+        parts = integer(body, "parts", 0, PARTS_OPEN + 1) if "parts" in body else None
+        if parts == 0:
+            return {**_NO_PART, "more": []}
+        offset, wanted = integer(body, "offset", 0, MAX_FILE), integer(body, "length", 1, MAX_FILE)
+        first = self._open_part(arriving, offset, wanted)
+        if parts is None:
+            return first
+        more: list[dict[str, int]] = []
+        opened = first["length"]
+        while first["length"] and len(more) + 1 < parts and opened < wanted:
+            try:
+                part = self._open_part(arriving, offset + opened, wanted - opened)
+            except MrcError:
+                break  # the first one stands, and who asks for this one again hears why
+            if not part["length"]:
+                break
+            more.append(part)
+            opened += part["length"]
+        return {**first, "more": more}
+
+    def _open_part(self, arriving: Arriving, offset: int, wanted: int) -> dict[str, int]:
+        """Describe a part of a file to its sender: address, R_Key, and how much of the stretch it asked for."""
         file = arriving.incoming
-        offset = integer(body, "offset", 0, MAX_FILE)
-        wanted = integer(body, "length", 1, MAX_FILE)
         if offset % mmap.ALLOCATIONGRANULARITY:
             raise PeerError(f"a part begins at byte {offset}, a multiple of {mmap.ALLOCATIONGRANULARITY} is expected")
         if arriving.size is not None and offset + wanted > arriving.size:

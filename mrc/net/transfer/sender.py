@@ -266,7 +266,7 @@ class _Sending:
         data_bytes = sum(length for _, length in stretches)
         body = {"index": index, "path": list(path), "size": file.size, "data_bytes": data_bytes, **file.attributes}
         if stretches:
-            body |= {"offset": stretches[0][0], "length": stretches[0][1]}
+            body |= {"offset": stretches[0][0], "length": stretches[0][1], "parts": 1}
         opened = self._exchange.request("open", body, REQUEST_TIMEOUT_S)
         there = opened.get("there")
         file_sum = FileSum(self._sums, index, self._exchange.check)
@@ -293,6 +293,7 @@ class _Sending:
 
             with contextlib.closing(Window(stretches, extend, self._node.driver.wake, first)) as window:
                 self._writing.write(source, window, file, file_sum)
+                window.settle()
             source.close()
         return FileReport(shown(path), file.size, self._compare_sums(index, file, file_sum), file.size - sent)
 

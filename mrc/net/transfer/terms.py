@@ -17,6 +17,8 @@ STRETCH_UNIT = 64 << 10
 # into a processor's cache, and a request for each costs little.
 PART_BYTES = 8 << 20
 PARTS_OPEN = 4
+# One request opens so many of them: half as many requests, and those that are left open keep the sender busy meanwhile.
+PARTS_AT_ONCE = 2
 # Of those that have arrived the receiver holds so many in memory at most, until its disk has taken them.
 PARTS_STORED = 2
 MAX_QPS_PER_SENDER = 64
