@@ -87,6 +87,11 @@ class Backwards:
             self._cpu_s = time.process_time() - self._cpu_s
             self._done = True
 
+    @property
+    def bytes_written(self) -> int:
+        """What has completed so far."""
+        return self._writing.bits // 8
+
     def report(self) -> dict[str, Any]:
         """What was written, once it is all; `done` says whether it is."""
         if not self._done:

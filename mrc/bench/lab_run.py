@@ -99,6 +99,8 @@ def lab_document(plan: LabPlan) -> dict[str, Any]:
         "rounds": plan.rounds,
         "qps": settings.qps,
         "idle_qps": settings.idle_qps,
+        "paths": settings.paths,
+        "depth": settings.depth,
         "loss_percent": settings.loss * 100,
     }
 

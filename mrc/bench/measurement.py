@@ -48,10 +48,16 @@ def forward_result(
     counters: dict[str, int],
     intervals: tuple[Interval, ...],
 ) -> WriteResult:
-    """What the client wrote. `stopped` is empty where it was interrupted: the server was not asked."""
+    """What the client wrote. `stopped` is empty where it was interrupted: the server was not asked.
+
+    Both ends have said what they know: from now on `counters` have one number of spurious retransmissions too.
+    """
     count, seconds = sum(written.completed), written.elapsed_ns / 1e9
     resent = counters.get("retransmitted_packets", 0)
     duplicates = reported_duplicates(stopped) if stopped else None
+    spurious = spurious_retransmissions(resent, counters.get("spurious_retransmissions", 0), duplicates)
+    if spurious:
+        counters["spurious_retransmissions"] = spurious
     return WriteResult(
         size_bytes=terms.size,
         iterations=count,
@@ -61,9 +67,7 @@ def forward_result(
         sender_cpu_seconds=cpu_s,
         receiver_cpu_seconds=cpu_seconds_of(stopped) if stopped else None,
         retransmitted_packets=resent,
-        spurious_retransmissions=spurious_retransmissions(
-            resent, counters.get("spurious_retransmissions", 0), duplicates
-        ),
+        spurious_retransmissions=spurious,
         duplicates_received=duplicates,
         per_qp_gbps=tuple(each * terms.size * 8 / seconds / 1e9 for each in written.completed),
         counters=counters,

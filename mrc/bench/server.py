@@ -294,6 +294,7 @@ class BenchServer(SessionServer):
         client.started_cpu_s = None
         self._turn(client)
         client.answering = None
+        written = client.backwards.bytes_written if client.backwards is not None else 0
         self._close_backwards(client)
         figures = [qp.figures for qp in client.qps]
         placed = sum(each.counters.bytes_placed for each in figures)
@@ -302,6 +303,7 @@ class BenchServer(SessionServer):
         counters = {name: count for name, count in counted.items() if count}
         measurement = client.terms.to_json() | {
             "bytes": placed - client.placed_before,
+            "bytes_written": written,
             "cpu_seconds": round(cpu_seconds, 4),
             "counters": counters,
         }

@@ -308,6 +308,9 @@ def _measure(
         raise click.UsageError("a measurement ends once: give one of --seconds, --bytes and --packets")
     if reverse and bidir:
         raise click.UsageError("--bidir writes in both directions: leave out --reverse")
+    given = click.get_current_context().get_parameter_source("size")
+    if sweep and given is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError("--sweep measures sizes of its own: leave out --size")
     if most_bytes is None and packets is None:
         seconds = seconds or _SECONDS
     fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)

@@ -162,6 +162,9 @@ def lab(
         raise click.UsageError("--suite chooses sizes and loss itself: leave out --latency, --compare, --loss, --size")
     if latency and set(baselines) - set(LATENCY_BASELINES):
         raise click.UsageError(f"--latency has the baselines {', '.join(LATENCY_BASELINES)}")
+    changed = {setting for each in comparisons for setting in each["changes"]}
+    if latency and (qps != 1 or depth is not None or changed & {"qps", "depth"}):
+        raise click.UsageError("--latency is a ping-pong on one QP: leave out --qps and --depth, in --compare too")
     if not is_isolated():
         run_isolated(sys.argv[1:])
     private_run_directory()

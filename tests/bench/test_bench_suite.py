@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mrc.bench.baselines import BASELINES
-from mrc.bench.lab_run import LabPlan
+from mrc.bench.lab_run import LabPlan, lab_document
 from mrc.bench.rounds import Rounds
 from mrc.bench.settings import Settings
 from mrc.bench.stall import Cut, Stall, longest_stall
@@ -105,6 +105,13 @@ def test_the_document() -> None:
     assert document["bare"]["resumed"] is None
     assert resumed(found, "mrc") is True
     assert document["lab"]["rounds"] == 2
+    assert (document["lab"]["paths"], document["lab"]["depth"]) == (None, None)
+
+
+def test_the_document_says_what_was_chosen() -> None:
+    plan = LabPlan(Clos(), Settings(qps=3, idle_qps=5, paths=2, depth=7), (), (), 1)
+    chosen = {"qps": 3, "idle_qps": 5, "paths": 2, "depth": 7}
+    assert lab_document(plan).items() >= chosen.items()
 
 
 class _Pinned:

@@ -40,6 +40,9 @@ def test_the_server_writes(transfers: Transfers, server: Running) -> None:
     # 5120 packets of 4096 bytes came to the client; the server got acknowledgements alone.
     assert after["h0"] - before["h0"] >= 5120
     assert after["h1"] - before["h1"] < 5120
+    # The server says so too: nothing was placed there, and it wrote what came here.
+    told = server.stop().document["sessions"][0]["measurements"][0]
+    assert (told["bytes"], told["bytes_written"]) == (0, 20 * MIB)
 
 
 def test_both_directions_at_once(transfers: Transfers, server: Running) -> None:
@@ -54,6 +57,8 @@ def test_both_directions_at_once(transfers: Transfers, server: Running) -> None:
     # A table has a row for each, and the server serves on.
     out = write(transfers, server, "--bidir", "--seconds", "100ms").end().succeeded().out.splitlines()
     assert [line.endswith("from the server") for line in out] == [False, False, True]
+    told = server.stop().document["sessions"][0]["measurements"][0]
+    assert (told["bytes"], told["bytes_written"]) == (8 * MIB, 8 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +79,7 @@ def test_an_amount_in_place_of_a_time(
     assert document["iterations"] == writes
     (told,) = server.stop().document["sessions"]
     assert told["measurements"][0]["bytes"] == writes * document["size_bytes"]
+    assert told["measurements"][0]["bytes_written"] == 0
 
 
 @pytest.mark.parametrize("options", [[], ["--reverse"], ["--bidir"]], ids=["forward", "reverse", "both"])
