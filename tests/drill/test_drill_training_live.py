@@ -29,7 +29,7 @@ pytestmark = [
     ),
 ]
 STEPS, TRANSFORMER_STEPS = 25, 12
-# The same training in one process, its sums numpy's own.
+# The same training in one process, its sums numpy's own and its AdamW torch's.
 _ALONE = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -37,6 +37,10 @@ sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from test_drill_training import trained
 from mrc.drill.training.rank import learner
 model, count = sys.argv[1:]
+if model == {TRANSFORMER!r}:
+    import torch
+    from mrc.drill.training import transformer
+    transformer._AdamW = lambda parameters: torch.optim.AdamW(parameters, lr=transformer._RATE)
 kinds = [lambda seed: learner(model, seed)[0], lambda seed: learner(model, seed)[1]]
 (one, other), losses = trained(5, int(count), 2, *kinds)
 print(one.digest(), sum(losses))

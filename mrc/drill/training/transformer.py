@@ -19,7 +19,8 @@ from mrc.drill.training.learners import F32, I64
 SYMBOLS, LENGTH, BATCH = 64, 32, 8
 _WIDTH, _HEADS, _BLOCKS = 128, 4, 5
 _SURE = 0.9  # how often a symbol is the one that follows
-_RATE = 2e-3
+_RATE, _DECAY = 2e-3, 1e-2
+_FADE, _FADE_OF_SQUARES, _TINY = 0.9, 0.999, 1e-8
 _FOLLOWS, _BATCHES = range(2)  # what a seed is drawn for
 
 
@@ -71,6 +72,28 @@ def _nobody(_: F32) -> None:
     """Nobody waits for gradients."""
 
 
+class _AdamW:
+    """AdamW, with the formula and the defaults of torch.optim.AdamW. The making of any optimizer of torch imports
+    torch's compiler: as much again as all of torch, which a rank's start waits for."""
+
+    def __init__(self, parameters: list[Tensor]) -> None:
+        self._parameters = parameters
+        self._means = [torch.zeros_like(each) for each in parameters]
+        self._squares = [torch.zeros_like(each) for each in parameters]
+        self._steps = 0
+
+    def step(self) -> None:
+        self._steps += 1
+        rate = _RATE / (1 - _FADE**self._steps)
+        of_squares = (1 - _FADE_OF_SQUARES**self._steps) ** 0.5
+        with torch.no_grad():
+            for parameter, mean, square in zip(self._parameters, self._means, self._squares, strict=True):
+                parameter.mul_(1 - _RATE * _DECAY)
+                mean.lerp_(parameter.grad, 1 - _FADE)
+                square.mul_(_FADE_OF_SQUARES).addcmul_(parameter.grad, parameter.grad, value=1 - _FADE_OF_SQUARES)
+                parameter.addcdiv_(mean, (square.sqrt() / of_squares).add_(_TINY), value=-rate)
+
+
 class Transformer:
     """The network, its optimizer, and its gradients in one array: each bucket is a part of it."""
 
@@ -80,7 +103,7 @@ class Transformer:
             torch.manual_seed(seed)
             self._network = _Network()
         self._parameters: list[Tensor] = list(self._network.parameters())
-        self._optimizer = torch.optim.AdamW(self._parameters, lr=_RATE)
+        self._optimizer = _AdamW(self._parameters)
         self.gradient: F32 = np.zeros(sum(each.numel() for each in self._parameters), np.float32)
         self._ready: Callable[[F32], None] = _nobody
         at = 0
