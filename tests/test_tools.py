@@ -79,3 +79,16 @@ def test_differential_names_the_first_packet_that_differs_and_the_counters_that_
     packet = {"number": 2, "sent": ("none", "SACK2/1")}
     longer = [3, 3, 50, [*one[3], "SACK2/1"], one[4]]
     assert difference(one, longer) == {"round": 3, "packet": packet, "counters": []}
+
+
+def test_an_environment_is_made_with_the_python_that_is_named_and_with_no_other() -> None:
+    def chosen(named: str) -> subprocess.CompletedProcess[str]:
+        script = f"set -eu; source {TOOLS / 'setup.sh'}; interpreter=$(python); echo chosen $interpreter"
+        environment = os.environ | {"MRC_PYTHON": named}
+        return subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
+
+    assert chosen(sys.executable).stdout == f"chosen {sys.executable}\n"
+    assert chosen("").stdout.startswith("chosen python3")
+    refused = chosen("/bin/true-python")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "MRC_PYTHON is /bin/true-python, which is no Python 3.11 or newer" in refused.stderr

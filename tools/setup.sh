@@ -4,6 +4,8 @@
 #   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or one of these extras is new
 #   torch_cpu          installs torch's CPU build, where it is within reach
 #   packages NAME...   installs Debian packages, where that is possible; elsewhere only says that they are missing
+#
+# MRC_PYTHON names the Python that a new environment is made with, in place of the first one on PATH that is new enough.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
@@ -15,13 +17,16 @@ fail() {
 
 python() {
     local candidate
-    for candidate in python3 python3.11 python3.12 python3.13 python3.14; do
+    local candidates=(python3 python3.11 python3.12 python3.13 python3.14)
+    [ -z "${MRC_PYTHON-}" ] || candidates=("$MRC_PYTHON")
+    for candidate in "${candidates[@]}"; do
         if command -v "$candidate" >/dev/null &&
             "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
             return
         fi
     done
+    [ -z "${MRC_PYTHON-}" ] || fail "MRC_PYTHON is $MRC_PYTHON, which is no Python 3.11 or newer"
     fail "Python 3.11 or newer is needed: apt install python3"
 }
 
