@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hatch_constants import OF_INTEGERS
 from hatch_sources import SEEN, VIEWS, Module, Sources, inside
 
 CONSTANT = re.compile(r"_[A-Z0-9][A-Z0-9_]*")
-# What of two integers is one.
-_OF_INTEGERS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr)
 
 
 def constants(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
@@ -158,7 +157,7 @@ class _Values:
             return self._known.get(value.id)
         if isinstance(value, ast.UnaryOp):
             return ast.Name("bool") if isinstance(value.op, ast.Not) else self._integer(value.operand)
-        if isinstance(value, ast.BinOp) and isinstance(value.op, _OF_INTEGERS):
+        if isinstance(value, ast.BinOp) and isinstance(value.op, OF_INTEGERS):
             return self._integer(value.left, value.right)
         if isinstance(value, ast.Compare):
             return ast.Name("bool")

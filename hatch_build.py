@@ -42,14 +42,7 @@ MANUAL = ROOT / "build" / "man"
 # What Cython reads: sources and declarations, made of those of the package.
 DECLARED = ROOT / "build" / "declared"
 OBJECTS = ROOT / "build" / "core"
-MAKERS = (
-    "hatch_build.py",
-    "hatch_attributes.py",
-    "hatch_constants.py",
-    "hatch_declarations.py",
-    "hatch_sources.py",
-    "hatch_staged.py",
-)
+MAKERS = sorted(each.name for each in ROOT.glob("hatch_*.py"))
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,

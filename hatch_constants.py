@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 # Python's, seen by everybody, and what becomes of one where it is C's.
 _PUBLIC = re.compile(r"[A-Z][A-Z0-9_]*")
 _CS = "_{}_"
-_OF_INTEGERS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr)
-_OF_INTEGERS += (ast.BitXor,)
+# What of two integers is one.
+OF_INTEGERS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr)
+OF_INTEGERS += (ast.BitXor,)
 _FUNCTIONS_OF_INTEGERS = ("int", "len")
 _ONES_OF_INTEGERS = ("max", "min", "sum")
 
+Place = tuple[int, int]
 # The parsed source of a module of the package, None for any other.
 Trees = Callable[[str], "ast.Module | None"]
 
@@ -30,17 +32,17 @@ def with_constants(text: str, trees: Trees) -> str:
     uses = [each for each in _uses(tree) if each.id in said]
     integers = {name for name in {each.id for each in uses} if _is_integer(tree, name, trees)}
     lines = [line.encode() for line in text.splitlines()]
-    behind: dict[tuple[int, int], list[str]] = {}
+    behind: dict[Place, list[str]] = {}
     for name in sorted(integers):
-        behind.setdefault(_end(said[name]), []).append(name)
+        behind.setdefault(end(said[name]), []).append(name)
     # A function in a function names them once, too.
-    changes = list({(_start(each), _end(each), _CS.format(each.id)) for each in uses if each.id in integers})
+    changes = list({(start(each), end(each), _CS.format(each.id)) for each in uses if each.id in integers})
     changes += [
-        (end, end, "".join(f"; {_CS.format(name)} = {name}" for name in names)) for end, names in behind.items()
+        (place, place, "".join(f"; {_CS.format(name)} = {name}" for name in names)) for place, names in behind.items()
     ]
-    for (line, begin), (_, end), new in sorted(changes, reverse=True):
+    for (line, first), (_, last), new in sorted(changes, reverse=True):
         old = lines[line - 1]
-        lines[line - 1] = old[:begin] + new.encode() + old[end:]
+        lines[line - 1] = old[:first] + new.encode() + old[last:]
     return "\n".join(line.decode() for line in lines) + "\n"
 
 
@@ -56,14 +58,14 @@ def _said(tree: ast.Module) -> dict[str, ast.stmt]:
 
 
 def _uses(tree: ast.Module) -> Iterator[ast.Name]:
-    """Names in capitals in the bodies of functions, but for those that a function sets itself. In an f-string, where
-    Python before 3.12 does not say at which place a name is, it stays Python's."""
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        names = [each for statement in function.body for each in _names(statement)]
-        own = {each.id for each in names if not isinstance(each.ctx, ast.Load)}
-        yield from (each for each in names if each.id not in own)
+    """Names in capitals in the bodies of functions. What any function sets itself, or takes, stays Python's in all of
+    them; so does a name in an f-string, of which Python before 3.12 does not say at which place it is."""
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.Lambda)]
+    own = {each.arg for function in functions for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    bodies = [each.body for each in functions if isinstance(each, ast.FunctionDef)]
+    names = [each for body in bodies for statement in body for each in _names(statement)]
+    own |= {each.id for each in names if not isinstance(each.ctx, ast.Load)}
+    yield from (each for each in names if each.id not in own)
 
 
 def _names(node: ast.AST) -> Iterator[ast.Name]:
@@ -119,7 +121,7 @@ def _gives_integer(tree: ast.Module, value: ast.expr, trees: Trees) -> bool:
         return isinstance(value.op, ast.USub | ast.Invert) and _gives_integer(tree, value.operand, trees)
     if isinstance(value, ast.BinOp):
         both = [_gives_integer(tree, each, trees) for each in (value.left, value.right)]
-        return isinstance(value.op, _OF_INTEGERS) and all(both)
+        return isinstance(value.op, OF_INTEGERS) and all(both)
     if isinstance(value, ast.Name):
         return _is_integer(tree, value.id, trees)
     if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Call):
@@ -148,9 +150,10 @@ def _function_gives(tree: ast.Module, name: str, trees: Trees) -> str:
     return ""
 
 
-def _start(node: ast.stmt | ast.expr) -> tuple[int, int]:
+def start(node: ast.stmt | ast.expr) -> Place:
+    """Lines are counted from 1, places in a line from 0 and in bytes."""
     return node.lineno, node.col_offset
 
 
-def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
+def end(node: ast.stmt | ast.expr) -> Place:
     return node.end_lineno or 0, node.end_col_offset or 0

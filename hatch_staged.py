@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 
+from hatch_constants import Place, end, start
 from hatch_declarations import Declarations
 from hatch_sources import COMPILED, KINDS, Module, inside, marker
 
@@ -53,45 +54,33 @@ def staged(module: Module, declarations: Declarations) -> str:
         if each in left:
             continue
         if isinstance(each, ast.AnnAssign) and each.value is None:
-            _blank(lines, _start(each), _end(each))
+            _blank(lines, start(each), end(each))
         elif isinstance(each, ast.AnnAssign):
-            _blank(lines, _end(each.target), _end(each.annotation))
+            _blank(lines, end(each.target), end(each.annotation))
         elif isinstance(each, ast.ImportFrom) and each.module == MARKERS:
-            _blank(lines, _start(each), _end(each))
+            _blank(lines, start(each), end(each))
         elif isinstance(each, ast.FunctionDef) and each.returns is not None and marker(each.returns) in KINDS:
             # It would be in the text of the function's documentation.
             given_back = inside(each.returns, *KINDS)
             assert given_back is not None
-            _blank(lines, _end(given_back), _end(each.returns))
-            _blank(lines, _start(each.returns), _start(given_back))
+            _blank(lines, end(given_back), end(each.returns))
+            _blank(lines, start(each.returns), start(given_back))
     for declared in module.classes.values():
         for base in declared.bases:
             if ast.unparse(base) == "Subclassed":
-                _blank(lines, _start(base), _end(base))
-    items = sorted(declarations.used_items(module), key=_start, reverse=True)
+                _blank(lines, start(base), end(base))
+    items = sorted(declarations.used_items(module), key=start, reverse=True)
     for used in items:
-        text, (_, begin), (_, end) = lines[used.lineno - 1], _start(used), _end(used)
-        lines[used.lineno - 1] = text[:begin] + declarations.item(used).encode() + text[end:]
+        text, (_, begin), (_, finish) = lines[used.lineno - 1], start(used), end(used)
+        lines[used.lineno - 1] = text[:begin] + declarations.item(used).encode() + text[finish:]
     if items:
         lines[lines.index(FUTURE)] += b"; import cython"
     return "\n".join(line.decode() for line in lines) + "\n"
 
 
-_Place = tuple[int, int]
-
-
-def _start(node: ast.stmt | ast.expr) -> _Place:
-    return node.lineno, node.col_offset
-
-
-def _end(node: ast.stmt | ast.expr) -> _Place:
-    return node.end_lineno or 0, node.end_col_offset or 0
-
-
-def _blank(lines: list[bytes], start: _Place, end: _Place) -> None:
-    """Lines are counted from 1, places in a line from 0 and in bytes."""
-    for number in range(start[0], end[0] + 1):
+def _blank(lines: list[bytes], begin: Place, finish: Place) -> None:
+    for number in range(begin[0], finish[0] + 1):
         text = lines[number - 1]
-        left = start[1] if number == start[0] else 0
-        right = min(end[1], len(text)) if number == end[0] else len(text)
+        left = begin[1] if number == begin[0] else 0
+        right = min(finish[1], len(text)) if number == finish[0] else len(text)
         lines[number - 1] = (text[:left] + b" " * (right - left) + text[right:]).rstrip()

@@ -234,15 +234,8 @@ def test_a_build_of_one_object_a_module_is_not_taken(tree: Tree) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
-    for name in (
-        "hatch_build.py",
-        "hatch_attributes.py",
-        "hatch_constants.py",
-        "hatch_declarations.py",
-        "hatch_sources.py",
-        "hatch_staged.py",
-    ):
-        shutil.copy(PACKAGE.parent / name, tree.root)
+    for maker in PACKAGE.parent.glob("hatch_*.py"):
+        shutil.copy(maker, tree.root)
     shutil.copy(PACKAGE / "wire" / "compiled.py", tree.package / "wire")
     endpoint = tree.package / "endpoint"
     endpoint.mkdir()

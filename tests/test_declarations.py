@@ -143,25 +143,25 @@ from mrc.wire.rows import BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UD
 ROOM, HALF = 4, 9 // 2  # packets
 def take(most: int = ROOM) -> object:
     def inner() -> int:
-        HALF = ROOM
-        return HALF
-    return BEGIN, NAMES, BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UDP_AT, OTHER, f"{HALF}"
+        return ROOM + HALF
+    HALF, half = 3, lambda FREE: FREE
+    return BEGIN, NAMES, BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UDP_AT, OTHER, f"{ROOM}"
 """
 CS = """from mrc.wire.all_rows import BEGIN, NAMES; _BEGIN_ = BEGIN
 from mrc.wire.rows import BTH_AT, FIRST, FOREVER, FREE, LAST, LOST, RATE, TS, UDP_AT; %s
 ROOM, HALF = 4, 9 // 2; _ROOM_ = ROOM  # packets
 def take(most: int = ROOM) -> object:
     def inner() -> int:
-        HALF = _ROOM_
-        return HALF
-    return _BEGIN_, NAMES, _BTH_AT_, _FIRST_, _FOREVER_, _FREE_, _LAST_, _LOST_, RATE, TS, _UDP_AT_, OTHER, f"{HALF}"
+        return _ROOM_ + HALF
+    HALF, half = 3, lambda FREE: FREE
+    return _BEGIN_, NAMES, _BTH_AT_, _FIRST_, _FOREVER_, FREE, _LAST_, _LOST_, RATE, TS, _UDP_AT_, OTHER, f"{ROOM}"
 """
 
 
 def test_a_constant_is_cs_where_it_is_an_integer_that_a_function_names() -> None:
     """In its own module and in those that import it. Each line stays where it is."""
     trees = {"mrc.wire.rows": ast.parse(ROWS), "mrc.wire.all_rows": ast.parse(ALL_ROWS)}
-    names = ["BTH_AT", "FIRST", "FOREVER", "FREE", "LAST", "LOST", "UDP_AT"]
+    names = ["BTH_AT", "FIRST", "FOREVER", "LAST", "LOST", "UDP_AT"]
     assert with_constants(NAMED, trees.get) == CS % "; ".join(f"_{name}_ = {name}" for name in names)
 
 

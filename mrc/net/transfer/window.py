@@ -87,7 +87,7 @@ class Window:
         self._ready: deque[Part] = deque()
         self._changed = threading.Condition()
         self._opened = self._done = 0
-        # Whether this receiver opens several parts at once, and is told what is done without opening any.
+        # Whether this receiver opens several parts by one request. Such a one also takes requests that open none.
         self._opens_several = False
         self._over = False
         self._error: BaseException | None = None
