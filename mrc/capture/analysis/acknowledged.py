@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mrc.capture.analysis.records import ACK, NAK, PROBE_ANSWER, RESPONSE, SACK, Rows
+from mrc.capture.analysis.records import ACK, NAK, PROBE_ANSWER, RESPONSE, SACK
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 
 # In place of a time: it did not happen.
 NEVER = np.int64((1 << 62) - 1)

@@ -31,15 +31,7 @@ from mrc.capture.analysis.path_figures import named, paths_of, plane_figures, pl
 from mrc.capture.analysis.path_states import histories
 from mrc.capture.analysis.placing import is_in_order, placed
 from mrc.capture.analysis.probing import match_probes
-from mrc.capture.analysis.records import (
-    ACK,
-    NACK,
-    NAK,
-    PROBE_ANSWER,
-    RESPONSE,
-    SACK,
-    Rows,
-)
+from mrc.capture.analysis.records import ACK, NACK, NAK, PROBE_ANSWER, RESPONSE, SACK
 from mrc.capture.analysis.sending import Pace, messages, pace
 from mrc.capture.analysis.traffic import operations_of
 from mrc.capture.analysis.unknown import (
@@ -54,6 +46,7 @@ from mrc.capture.analysis.unknown import (
     unknowable,
 )
 from mrc.capture.frames import Bools
+from mrc.capture.rows import Rows
 from mrc.capture.texts import address_text
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, acknowledged
 from mrc.capture.analysis.fates import Fates
-from mrc.capture.analysis.records import NACK, Rows
+from mrc.capture.analysis.records import NACK
 from mrc.capture.analysis.sending import STARTS
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 
 
 class Beginning(NamedTuple):

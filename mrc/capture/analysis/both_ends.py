@@ -13,9 +13,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
-from mrc.capture.analysis.records import Rows
 from mrc.capture.analysis.round_trips import RoundTrips
 from mrc.capture.frames import I64, U8, Bools
+from mrc.capture.rows import Rows
 
 # A packet may take so many times as long to the receiver as the slowest did.
 _SLOWER = 1.5

@@ -11,9 +11,10 @@ from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.analysis.fates import LOST, Fates, fates
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
-from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK, Rows
+from mrc.capture.analysis.records import NACK, NAK, PROBE_ANSWER, SACK
 from mrc.capture.analysis.round_trips import asking
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 
 SENDER, RECEIVER, MIDDLE, BOTH, UNKNOWN = "sender", "receiver", "middle", "both", "unknown"
 _FRESH_HOP_LIMITS = (64, 128, 255)

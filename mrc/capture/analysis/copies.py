@@ -19,9 +19,10 @@ from mrc.capture.analysis.flows import ClockOffset, Copies, Flow, Reached
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
 from mrc.capture.analysis.one_way import Later, compared
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
-from mrc.capture.analysis.records import ANSWER_ROW, NAK, PROBE_ROW, REQUEST_ROW, Rows
+from mrc.capture.analysis.records import ANSWER_ROW, NAK, PROBE_ROW, REQUEST_ROW
 from mrc.capture.analysis.sightings import MOST, Once, Sightings
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows, joined_rows
 
 # Twins this close in a flow whose answers are doubled too; further apart they may be a timer's work.
 _NEAR_NS = 1_000_000
@@ -263,7 +264,7 @@ def _reached(once: Once, far: frozenset[int]) -> Reached:
 
 def joined(parts: list[Rows], row: np.dtype[np.void]) -> Rows:
     """In order of time. The parts are let go of, so that of a large flow not everything is there twice."""
-    rows = np.concatenate(parts or [np.zeros(0, row)]) if len(parts) != 1 else parts[0]
+    rows = joined_rows(parts, row)
     parts.clear()
     if (rows["time"][1:] >= rows["time"][:-1]).all():
         return rows

@@ -9,8 +9,8 @@ from mrc.capture.analysis.doubt import Doubt
 from mrc.capture.analysis.fates import LOST, Fates
 from mrc.capture.analysis.figures import DirectionFigures
 from mrc.capture.analysis.path_states import PathHistory, ProbeFates
-from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

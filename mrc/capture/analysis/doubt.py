@@ -16,8 +16,8 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.fates import BY_NACK, BY_TIMER, LOST, Fates
 from mrc.capture.analysis.figures import DirectionFigures
-from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 
 # An answer may take so many times what the slowest took.
 _SLOWER = 1.5

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Way
-from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 
 # Fewer packets seen twice show no change, nor do those of which one in two is off by a good part of it.
 _FEWEST = 12

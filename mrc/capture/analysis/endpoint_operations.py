@@ -21,8 +21,9 @@ from mrc.capture.analysis.copies import joined
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS
 from mrc.capture.analysis.flows import Copies, Flow, Pair
 from mrc.capture.analysis.probing import LATEST_NS
-from mrc.capture.analysis.records import ENDPOINT_ROW, Rows
+from mrc.capture.analysis.records import ENDPOINT_ROW
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 from mrc.capture.texts import address_text
 from mrc.wire.names import OPERATIONS
 

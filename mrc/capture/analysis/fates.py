@@ -10,9 +10,10 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged, acknowledged
 from mrc.capture.analysis.both_ends import Names, Sent, at_both_ends, had_all_before, has_all
 from mrc.capture.analysis.go_back import gone_back, rc_fates, resent
-from mrc.capture.analysis.records import NACK, Rows
+from mrc.capture.analysis.records import NACK
 from mrc.capture.analysis.round_trips import RoundTrips, round_trips
 from mrc.capture.frames import I64, U8, Bools
+from mrc.capture.rows import Rows
 
 ARRIVED, LOST, TRIMMED, REFUSED, SPURIOUS, PENDING, RESENT = range(7)
 FATES = ("arrived", "lost", "trimmed", "refused", "spurious", "pending", "resent")

@@ -18,9 +18,10 @@ from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
 from mrc.capture.analysis.drift import Drift
 from mrc.capture.analysis.one_way import Later
-from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, REQUEST_ROW, Fields, Rows
+from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, REQUEST_ROW, Fields
 from mrc.capture.columns import Columns
 from mrc.capture.frames import I64, Bools, rows_at
+from mrc.capture.rows import Rows, empty_rows
 from mrc.capture.summary import Summary
 from mrc.wire.opcodes import Op
 from mrc.wire.psn import PSN_MASK, psn_diff_array, unwrap
@@ -100,7 +101,7 @@ class Copies:
     copies: int = 0
     duplicates: int = 0
     # Of MRC, the second ones.
-    doubled: Rows = field(default_factory=lambda: np.zeros(0, REQUEST_ROW))
+    doubled: Rows = field(default_factory=lambda: empty_rows(0, REQUEST_ROW))
     clock_offset: ClockOffset | None = None
     there: Apart | None = None
     back: Apart | None = None

@@ -17,10 +17,11 @@ import numpy as np
 from mrc.capture.analysis.clock import Pause, Step, moved
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart
 from mrc.capture.analysis.flows import Flow
-from mrc.capture.analysis.records import ANSWER_ROW, REQUEST_ROW, Rows
+from mrc.capture.analysis.records import ANSWER_ROW, REQUEST_ROW
 from mrc.capture.analysis.round_trips import asking, triggering
 from mrc.capture.analysis.sending import ENDS
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows, joined_rows
 
 # A pause is no part of a flow's usual times when it is so many times as long as nearly all of them.
 _ROUND_TRIPS = 20
@@ -173,7 +174,7 @@ def set_forward(flows: list[Flow], pauses: list[Pause]) -> Forward:
 
 def _near(parts: list[Rows], row: np.dtype[np.void], pauses: list[Pause]) -> Rows:
     """The rows of a flow around pauses: of a long capture few, and they show what is usual too."""
-    rows = np.concatenate(parts or [np.zeros(0, row)])
+    rows = joined_rows(parts, row)
     if len(rows) <= 2 * _AROUND:
         return rows
     latest = np.maximum.accumulate(rows["time"])

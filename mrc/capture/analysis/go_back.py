@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
-from mrc.capture.analysis.records import ACK, NAK, RESPONSE, Rows
+from mrc.capture.analysis.records import ACK, NAK, RESPONSE
 from mrc.capture.analysis.round_trips import asking
 from mrc.capture.frames import I64, U8, Bools
+from mrc.capture.rows import Rows
 
 SEQUENCE_ERROR = 0x60
 _MARGIN = 2

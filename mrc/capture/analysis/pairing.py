@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Window
-from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 
 # The distance is looked for in so many rows, of PSNs one behind the other.
 _SAMPLE = 6000

@@ -19,12 +19,9 @@ from mrc.capture.analysis.figures import PathFigures, PlaneFigures, Times
 from mrc.capture.analysis.flows import Flow, PathSeen
 from mrc.capture.analysis.one_way import Later
 from mrc.capture.analysis.path_states import GOOD
-from mrc.capture.analysis.records import (
-    NACK,
-    SACK,
-    Rows,
-)
+from mrc.capture.analysis.records import NACK, SACK
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 from mrc.wire.names import NACK_REASONS
 
 CHANGES_KEPT = 1000

@@ -15,8 +15,9 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.fates import REFUSED, TRIMMED, Fates
-from mrc.capture.analysis.records import NACK, SACK, Rows
+from mrc.capture.analysis.records import NACK, SACK
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 
 GOOD, SKIP, ASSUMED_BAD = "GOOD", "SKIP", "ASSUMED_BAD"
 _MARKED, _TRIMMED, _ALWAYS, _LOSS, _PROBED, _TAKEN_BACK = range(6)

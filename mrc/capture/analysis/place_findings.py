@@ -14,9 +14,10 @@ from mrc.capture.analysis.figures import DirectionFigures, PathFigures
 from mrc.capture.analysis.finding import INFO, WARNING, Finding, at_packet, path_name
 from mrc.capture.analysis.parts import exactly
 from mrc.capture.analysis.path_findings import places, stands_out
-from mrc.capture.analysis.records import NACK, NAK, Rows
+from mrc.capture.analysis.records import NACK, NAK
 from mrc.capture.analysis.turns import Turns, came_short, silent, turns
 from mrc.capture.frames import Bools
+from mrc.capture.rows import Rows
 from mrc.report.units import duration_text, percent_text, plural
 
 # So many PSNs of which the capture has retransmissions only are not all packets that it lacks.
@@ -53,7 +54,8 @@ def _tells_of_a_gap(direction: Direction) -> Rows:
     seqs, answers = direction.fates.acknowledged.seqs, direction.answers
     holes = np.flatnonzero(np.diff(seqs) > 1)
     moving = answers[answers["cack"] > _ACKNOWLEDGES]
-    return moving[moving["cack"] > seqs[holes[0]]] if len(holes) else moving[:0]
+    beyond: Rows = moving[moving["cack"] > seqs[holes[0]]] if len(holes) else moving[:0]
+    return beyond
 
 
 def _lost_before(direction: Direction) -> Iterator[Finding]:

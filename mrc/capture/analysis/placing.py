@@ -12,9 +12,9 @@ import numpy as np
 
 from mrc.capture.analysis.distances import Apart
 from mrc.capture.analysis.flows import Copies
-from mrc.capture.analysis.records import Rows
 from mrc.capture.analysis.round_trips import asking, triggering
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 
 # Sooner than this share of the shortest round trip nothing is answered.
 _SOONEST = 0.75

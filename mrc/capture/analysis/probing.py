@@ -9,7 +9,8 @@ import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.path_states import ProbeFates
-from mrc.capture.analysis.records import PROBE_ANSWER, Rows
+from mrc.capture.analysis.records import PROBE_ANSWER
+from mrc.capture.rows import Rows
 
 # An answer that comes later than this is of another probe with the same number.
 LATEST_NS = 2_000_000_000

@@ -16,9 +16,8 @@ from mrc.capture.analysis.identity import identities
 from mrc.capture.columns import LAST, Columns
 from mrc.capture.columns.values import Values
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows, empty_rows
 from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES, Op
-
-Rows = npt.NDArray[np.void]
 
 # Kinds of packets, by opcode.
 OTHER, REQUEST, ANSWER, PROBE, CNP, ENDPOINT = range(6)
@@ -144,7 +143,7 @@ class Fields:
 
     def requests(self, rows: I64, seq: I64, pair: int) -> Rows:
         """The rows as REQUEST_ROW, given their unwrapped PSNs."""
-        made = np.zeros(len(rows), REQUEST_ROW)
+        made = empty_rows(len(rows), REQUEST_ROW)
         opcode, mrc = self.opcode[rows], self.mrc[rows]
         _put(made, rows, number=self.number, time=self.time, ev=self.ev, hop=self.hop, ce=self.ce, opcode=self.opcode)
         made["identity"] = self.identity[rows]
@@ -164,7 +163,7 @@ class Fields:
         `cack`: everything up to it has arrived (-1 << 62 where the answer says no such thing); `trigger`: the PSN it is
         about; `code`: the AETH's syndrome or the NETH's reason; `payload` of a READ's response.
         """
-        made = np.zeros(len(rows), ANSWER_ROW)
+        made = empty_rows(len(rows), ANSWER_ROW)
         opcode = self.opcode[rows]
         syndrome = self("aeth", "syndrome")[rows]
         probe_answer = self("seth", "pr")[rows] == 1
@@ -197,14 +196,14 @@ class Fields:
         return made
 
     def probes(self, rows: I64) -> Rows:
-        made = np.zeros(len(rows), PROBE_ROW)
+        made = empty_rows(len(rows), PROBE_ROW)
         _put(made, rows, number=self.number, time=self.time, ev=self.ev, hop=self.hop)
         made["identity"] = self.identity[rows]
         made["probe_id"] = self("peth", "probe_id")[rows]
         return made
 
     def endpoint_operations(self, rows: I64) -> Rows:
-        made = np.zeros(len(rows), ENDPOINT_ROW)
+        made = empty_rows(len(rows), ENDPOINT_ROW)
         _put(made, rows, number=self.number, time=self.time, ev=self.ev, request_id=self.psn & 0xFFFF, hop=self.hop)
         made["identity"] = self.identity[rows]
         answers = made["answers"] = self.opcode[rows] == Op.ENDPOINT_RESPONSE

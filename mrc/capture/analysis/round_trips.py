@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mrc.capture.analysis.records import NAK, SACK, Rows
+from mrc.capture.analysis.records import NAK, SACK
 from mrc.capture.frames import I64
+from mrc.capture.rows import Rows
 
 
 class RoundTrips(NamedTuple):

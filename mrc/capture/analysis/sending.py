@@ -11,8 +11,8 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
 from mrc.capture.analysis.clock import Pause
 from mrc.capture.analysis.fates import Fates
-from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 from mrc.wire.opcodes import OPCODES
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, MOST_WINDOWS, Way, Window
 from mrc.capture.analysis.pairing import Distance, firsts, mended, paired
-from mrc.capture.analysis.records import Rows
 from mrc.capture.frames import I64, Bools
+from mrc.capture.rows import Rows
 
 # From this share of packets seen twice on it is the capture that doubles them, and not the network here and there.
 MOST = 0.5

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from mrc.capture.check.findings import Findings
 from mrc.capture.check.packets import corrupted, is_mrc
 from mrc.capture.columns import NO_TIME, Columns
 from mrc.capture.columns.values import Values
 from mrc.capture.frames import I64, Bools, rows_at
+from mrc.capture.rows import Rows, empty_rows, joined_rows
 from mrc.wire.opcodes import OPCODES
 from mrc.wire.psn import PSN_MASK, psn_diff_array
 
@@ -33,7 +33,6 @@ _REQUEST = np.dtype(
     [(name, np.int64) for name in ("seq", "number", "opcode", "rtx", "msn", "rqmsn", "dmalen", "payload", "crc")]
     + [("va", np.uint64), ("time", np.int64), ("stamp", np.int64)]
 )
-Requests = npt.NDArray[np.void]
 
 
 def _of_opcodes(what: str) -> Bools:
@@ -49,7 +48,7 @@ class Sequences:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._kept: OrderedDict[bytes, Requests] = OrderedDict()
+        self._kept: OrderedDict[bytes, Rows] = OrderedDict()
 
     def check(self, columns: Columns) -> None:
         """Take in the requests of a run, in file order."""
@@ -71,9 +70,9 @@ class Sequences:
             if len(self._kept) > FLOWS_KEPT:
                 self._kept.popitem(last=False)
 
-    def _flow(self, kept: Requests | None, new: Requests) -> Requests:
+    def _flow(self, kept: Rows | None, new: Rows) -> Rows:
         """Hold new requests to those kept and to each other; what to keep, one row a PSN, in PSN order."""
-        together = new if kept is None else np.concatenate([kept, new])
+        together = joined_rows([new] if kept is None else [kept, new], _REQUEST)
         together = together[np.argsort(together["seq"], kind="stable")]
         seq = together["seq"]
         first = np.ones(len(seq), np.bool_)
@@ -88,10 +87,10 @@ class Sequences:
         fresh = singles["number"] >= self._findings.first_number
         pairs = adjacent & (fresh[1:] | fresh[:-1])
         self._neighbours(singles[:-1][pairs], singles[1:][pairs])
-        kept_now: Requests = singles[singles["seq"] > singles["seq"][-1] - PSNS_KEPT].copy()
+        kept_now: Rows = singles[singles["seq"] > singles["seq"][-1] - PSNS_KEPT].copy()
         return kept_now
 
-    def _transmissions(self, before: Requests, after: Requests) -> None:
+    def _transmissions(self, before: Rows, after: Rows) -> None:
         """A PSN that came before. A packet that is the same bit for bit was captured twice."""
         self._report(
             "MRC-WIRE-25",
@@ -113,7 +112,7 @@ class Sequences:
             "MRC-REQ-10", "a retransmission with another DMALen", before["dmalen"] != after["dmalen"], before, after
         )
 
-    def _neighbours(self, a: Requests, b: Requests) -> None:
+    def _neighbours(self, a: Rows, b: Rows) -> None:
         """`b` has the PSN after `a`'s."""
         a_ends, b_starts = _ENDS[a["opcode"]], _STARTS[b["opcode"]]
         inside = ~a_ends & ~b_starts
@@ -165,12 +164,12 @@ class Sequences:
         for requirement, what, broken in checks:
             self._report(requirement, what, broken, a, b)
 
-    def _report(self, requirement: str, what: str, broken: Bools, a: Requests, b: Requests) -> None:
+    def _report(self, requirement: str, what: str, broken: Bools, a: Rows, b: Rows) -> None:
         """Names the later of two packets, which is of this run."""
         self._findings.add(requirement, what, np.maximum(a["number"], b["number"])[broken])
 
 
-def _sent_late(a: Requests, b: Requests) -> Bools:
+def _sent_late(a: Rows, b: Rows) -> Bools:
     """Whether `a`, of the lower PSN, went out after `b`, both for the first time."""
     known = (a["stamp"] >= 0) & (b["stamp"] >= 0) & (a["rtx"] == 0) & (b["rtx"] == 0)
     known &= (a["time"] != NO_TIME) & (b["time"] != NO_TIME)
@@ -180,9 +179,9 @@ def _sent_late(a: Requests, b: Requests) -> Bools:
     return late
 
 
-def _requests(columns: Columns, rows: I64) -> Requests:
+def _requests(columns: Columns, rows: I64) -> Rows:
     """The rows as `_REQUEST`, but for their unwrapped PSN."""
-    requests = np.zeros(len(rows), _REQUEST)
+    requests = empty_rows(len(rows), _REQUEST)
 
     def put(name: str, values: Values) -> None:
         requests[name] = values[rows]
