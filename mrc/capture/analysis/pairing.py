@@ -130,23 +130,36 @@ def _candidates(time: I64, key: I64) -> list[tuple[int, int]]:
     return found
 
 
-def _pairs(times: list[int], distance: Distance) -> list[tuple[int, int]]:
-    """Which of these times are a pair."""
-    near = []
-    for other, now in enumerate(times):
-        for one in range(other - 1, -1, -1):
-            off = now - times[one] - distance.middle
-            if off > distance.tolerance:
-                break
-            if off >= -distance.tolerance:
-                near.append((abs(off) if distance.nearest_first else 0, one, other))
-    taken: set[int] = set()
-    found = []
-    for _, one, other in sorted(near):
-        if one not in taken and other not in taken:
-            taken |= {one, other}
-            found.append((one, other))
-    return found
+def _pairs(time: I64, begin: I64, distance: Distance) -> tuple[I64, I64]:
+    """Which rows are a pair: the earlier ones and the later ones. `begin` of each row is the first of its packet."""
+    ones, others, order = [], [], []
+    other, step = np.arange(len(time)), 1
+    while True:
+        other = other[other - step >= begin[other]]
+        off = time[other] - time[other - step] - distance.middle
+        # Those further back are further away.
+        other, off = other[off <= distance.tolerance], off[off <= distance.tolerance]
+        if not len(other):
+            break
+        near = off >= -distance.tolerance
+        ones.append(other[near] - step)
+        others.append(other[near])
+        order.append(np.abs(off[near]) if distance.nearest_first else np.zeros(int(near.sum()), np.int64))
+        step += 1
+    if not ones:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    one, other = np.concatenate(ones), np.concatenate(others)
+    partners = np.bincount(one, minlength=len(time)) + np.bincount(other, minlength=len(time))
+    sole = (partners[one] == 1) & (partners[other] == 1)
+    place = np.lexsort((other, one, np.concatenate(order)))
+    place = place[~sole[place]]
+    taken, found = bytearray(len(time)), []
+    for at, here, there in zip(place.tolist(), one[place].tolist(), other[place].tolist(), strict=True):
+        if not taken[here] and not taken[there]:
+            taken[here] = taken[there] = True
+            found.append(at)
+    pairs = np.append(np.flatnonzero(sole), np.array(found, np.int64))
+    return one[pairs], other[pairs]
 
 
 def mended(seq: I64, sent: I64, order: I64) -> I64:
@@ -189,19 +202,9 @@ def paired(time: I64, key: I64, distance: Distance, sent: I64 | None = None) -> 
     of = np.arange(len(time)) if sent is None else sent.copy()
     rows = np.arange(len(time)) if sent is None else np.flatnonzero(firsts(sent))
     time, key = time[rows], key[rows]
-    begins = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    sizes = np.diff(np.append(begins, len(key)))
-    two = begins[sizes == 2]
-    near = two[distance.window.has(time[two + 1] - time[two])]
-    joined = [(near + 1, near)]
-    later, earlier = [], []
-    for begin, size in zip(begins[sizes > 2].tolist(), sizes[sizes > 2].tolist(), strict=True):
-        for one, other in _pairs(time[begin : begin + size].tolist(), distance):
-            earlier.append(begin + one)
-            later.append(begin + other)
-    joined.append((np.array(later, np.int64), np.array(earlier, np.int64)))
-    for these, those in joined:
-        of[rows[these]] = of[rows[those]]
+    is_first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    these, those = _pairs(time, np.maximum.accumulate(np.where(is_first, np.arange(len(key)), 0)), distance)
+    of[rows[those]] = of[rows[these]]
     if sent is not None:
         # What was paired before goes with its first row.
         _, first, which = np.unique(sent, return_index=True, return_inverse=True)
