@@ -331,12 +331,14 @@ def test_this_process_runs_all_of_it_one_way() -> None:
         assert import_module(name).__file__ == str(from_file)
 
 
-def test_compiled_modules_call_the_c_of_octets_and_not_its_python() -> None:
-    """Else each byte of a packet would cost a call of Python."""
+def test_every_class_of_the_package_is_declared_once_and_calls_the_c_of_octets() -> None:
+    """The compiler says so. Else each byte of a packet would cost a call of Python."""
     declarations = hatch_declarations.Declarations(PACKAGE.parent, core.marked())
     users = [each for each in declarations.modules.values() if re.search(r"\boctets\.\w+\(", each.text)]
     assert len(users) > 20
     assert [each.name for each in users if "from mrc.wire cimport octets" not in declarations.of(each)] == []
+    assert sum(declarations.of(each).count("cdef class") for each in declarations.modules.values()) > 50
+    assert list(PACKAGE.rglob("*.pxd")) == []
 
 
 def test_no_two_compiled_modules_end_alike() -> None:
