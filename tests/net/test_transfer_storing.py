@@ -331,7 +331,7 @@ def test_what_the_disk_did_not_take_is_not_said_to_be_kept(
     for number in (1, 2):
         rkey = session.extend(number * PART_BYTES, PART_BYTES, min(number, accepted))
         session.write(rkey, content[number * PART_BYTES : (number + 1) * PART_BYTES])
-    session.arrivals._storing.join()
+    session.arrivals._parts._storing.join()
     with monkeypatch.context() as disk:
         disk.setattr(os, "pwrite", full)
         session.close()

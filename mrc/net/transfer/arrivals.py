@@ -1,41 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The files of one sender that are on their way: each part opened to writes in turn, summed, and named when whole."""
+"""The files of one sender that are on their way: announced, compared with what is there, and named when whole."""
 
 from __future__ import annotations
 
 import errno
-import mmap
 import stat
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.negotiation import integer, text
-from mrc.net.transfer.arriving import Arriving, Part
-from mrc.net.transfer.background import Background
+from mrc.net.transfer.arriving import Arriving
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
 from mrc.net.transfer.directory import Directory, IncomingTree
-from mrc.net.transfer.incoming import ExistingFile, IncomingFile, IncomingPart
+from mrc.net.transfer.incoming import ExistingFile, IncomingFile
 from mrc.net.transfer.names import FilePath, file_path, shown
+from mrc.net.transfer.open_parts import NO_PART, OpenParts
 from mrc.net.transfer.pack_arrival import PackArrival
 from mrc.net.transfer.packs import announced
 from mrc.net.transfer.report import FileReport
-from mrc.net.transfer.streams import OutputStream, StreamedFile, StreamedPart
-from mrc.net.transfer.sums import CHUNK, FileSum, Sums
-from mrc.net.transfer.terms import (
-    BLOCK_BYTES,
-    MAX_INDEX,
-    MOST_BLOCKS,
-    PART_BYTES,
-    PARTS_OPEN,
-    PARTS_STORED,
-    Attributes,
-)
-from mrc.untrusted import quoted
+from mrc.net.transfer.streams import OutputStream, StreamedFile
+from mrc.net.transfer.sums import FileSum, Sums
+from mrc.net.transfer.terms import BLOCK_BYTES, MAX_FILE, MAX_INDEX, MOST_BLOCKS, Attributes
 from mrc.verbs import PD
 
-MAX_FILE = 1 << 50
 _MAX_SPARSE = 1 << 44  # of a file with holes, which takes no disk and is summed all the same
 _MAX_TIME_NS = 1 << 62
 
@@ -44,12 +32,9 @@ class Arrivals:
     """The requests of one session about its files. One at a time; `on_their_way` may be asked from anywhere.
 
     A file is announced (`open`), parts of it are opened to writes and accepted, a few at a time (`extend`), and it is
-    named when its sum is the sender's (`commit`). A part is stored and summed when it is accepted, beside the requests;
-    who accepts more than the disk takes waits. What is there already is compared by `compare` and `blocks` and is not
-    sent. `placed` returns how many bytes the session's
-    QPs have placed. Disk that was taken and not filled counts against the session's bounds until it is, so that a
-    sender cannot take more of it than it sends data for. Every request raises PeerError for what the sender may not
-    ask and after `give_up`, SystemRefused for a full disk. `close` lets go of what is not whole.
+    named when its sum is the sender's (`commit`). What is there already is compared by `compare` and `blocks` and not
+    sent. `placed` returns how many bytes the session's QPs have placed. Every request raises PeerError for what the
+    sender may not ask and after `give_up`, SystemRefused for a full disk. `close` lets go of what is not whole.
     """
 
     def __init__(
@@ -64,18 +49,14 @@ class Arrivals:
         self._target = target
         self._bounds = bounds
         self._places = places
-        self._placed = placed
+        self._parts = OpenParts(pd, target, bounds, placed)
         # Its key goes to the sender.
         self.sums = Sums()
-        self._storing = Background("mrc store")
-        self._storing_room = threading.Semaphore(PARTS_STORED)
         self._files: dict[int, Arriving] = {}
         self._trees: dict[str, IncomingTree] = {}
         # The pack of small files that is on its way.
         self._pack: PackArrival | None = None
         self._announced = 0
-        # Bytes that were ever opened to writes: those that the session's QPs have not placed have not arrived.
-        self._taken = 0
         # Files that may not be had, and why: the rest of the session goes on.
         self.refused: list[tuple[str, str]] = []
         # What was kept of files that did not become whole, for people.
@@ -137,7 +118,7 @@ class Arrivals:
         arriving = Arriving(path, size, attributes, FileSum(self.sums, index, self.go_on), data_bytes=data_bytes)
         try:
             there = self._begin(arriving)
-            opened = self._open_parts(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
+            opened = self._parts.open(arriving, body) if there == "nothing" and body.get("length") else NO_PART
         except MrcError as error:
             self._discard(arriving)
             if isinstance(error, CallerError):
@@ -163,14 +144,14 @@ class Arrivals:
         self._places.reserve(len(self._files))
         try:
             length = pack.length
-            if length and self._bounds.part(length, self._awaited(), self._target.free_bytes()) < length:
+            if length and self._parts.room(length) < length:
                 raise self._target.refused(OSError(errno.ENOSPC, ""), (), length)
-            opened = pack.open(self._pd) if length else _NO_PART
+            opened = pack.open(self._pd) if length else NO_PART
         except MrcError:
             pack.close()
             self._places.give_back()
             raise
-        self._taken += length
+        self._parts.opened(length)
         self._announced += len(files)
         self._pack = pack
         return {**opened, "there": pack.there, "refused": pack.refused}
@@ -183,8 +164,9 @@ class Arrivals:
         pack, self._pack = self._pack, None
         if pack is None:
             raise PeerError("no pack was announced")
+        self._parts.closed(pack.length)
         try:
-            missing = self._awaited() - self._open_bytes()
+            missing = self._parts.missing
             if missing > 0:
                 raise PeerError(
                     f"{missing} bytes of a pack of {len(pack.files)} files have not arrived: send them first"
@@ -228,18 +210,18 @@ class Arrivals:
         first in the answer's `more`. `length` is 0 where there is no room before another part is done.
         """
         arriving = self._files[self._index(body)]
-        self._accept(arriving, integer(body, "done", 0, arriving.accepted + len(arriving.parts) + 1))
-        return self._open_parts(arriving, body)
+        self._parts.accept(arriving, integer(body, "done", 0, arriving.accepted + len(arriving.parts) + 1))
+        return self._parts.open(arriving, body)
 
     def sum(self, body: dict[str, Any]) -> dict[str, Any]:
         """All was acknowledged: close the regions, so that what is summed is what gets the name."""
-        self._sum(self._files[self._index(body)])
+        self._parts.sum(self._files[self._index(body)])
         return {}
 
     def commit(self, body: dict[str, Any]) -> FileReport:
         """Name the file if its sum is the sender's; otherwise what arrived is discarded. Sums it if that is to do."""
         index, expected = self._index(body), text(body, "sum")
-        ours = self._sum(self._files[index])
+        ours = self._parts.sum(self._files[index])
         arriving = self._files.pop(index)
         match = ours == expected
         size = arriving.size if arriving.file is None else arriving.file.size
@@ -263,14 +245,17 @@ class Arrivals:
         """Safe to call twice. What arrived of a large file stays for the next attempt."""
         while self._files:
             arriving = self._files.popitem()[1]
-            self._discard(arriving, keep=self._keep(arriving))
+            there = self._parts.keep(arriving)
+            if there:
+                self.kept.append(f"about {there >> 20} MiB of {arriving.incoming.name}")
+            self._discard(arriving, keep=there > 0)
         if self._pack is not None:
             self._pack.close()
             self._pack = None
             self._places.give_back()
         while self._trees:
             self._trees.popitem()[1].close()
-        self._storing.close()
+        self._parts.close()
 
     def _path(self, body: dict[str, Any]) -> FilePath:
         return file_path(body.get("path"), self._bounds.name_bytes)
@@ -316,151 +301,14 @@ class Arrivals:
             self._target, path, size, attributes, place=self._place(path), data_bytes=arriving.data_bytes
         )
 
-    def _open_parts(self, arriving: Arriving, body: dict[str, Any]) -> dict[str, Any]:
-        """Describe the next parts of a file to its sender. One it asked for alone has no `more`: it knows of none."""
-        arriving.check_stored()
-        parts = integer(body, "parts", 0, PARTS_OPEN + 1) if "parts" in body else None
-        if parts == 0:
-            return {**_NO_PART, "more": []}
-        offset, wanted = integer(body, "offset", 0, MAX_FILE), integer(body, "length", 1, MAX_FILE)
-        first = self._open_part(arriving, offset, wanted)
-        if parts is None:
-            return first
-        more: list[dict[str, int]] = []
-        opened = first["length"]
-        while first["length"] and len(more) + 1 < parts and opened < wanted:
-            try:
-                part = self._open_part(arriving, offset + opened, wanted - opened)
-            except MrcError:
-                break  # the first one stands, and who asks for this one again hears why
-            if not part["length"]:
-                break
-            more.append(part)
-            opened += part["length"]
-        return {**first, "more": more}
-
-    def _open_part(self, arriving: Arriving, offset: int, wanted: int) -> dict[str, int]:
-        """Describe a part of a file to its sender: address, R_Key, and how much of the stretch it asked for."""
-        file = arriving.incoming
-        if offset % mmap.ALLOCATIONGRANULARITY:
-            raise PeerError(f"a part begins at byte {offset}, a multiple of {mmap.ALLOCATIONGRANULARITY} is expected")
-        if arriving.size is not None and offset + wanted > arriving.size:
-            raise PeerError(f"{quoted(file.name)} was announced with {arriving.size} bytes: more is asked for")
-        if len(arriving.parts) >= PARTS_OPEN:
-            return _NO_PART
-        try:
-            length = self._bounds.part(min(wanted, PART_BYTES), self._awaited(), self._target.free_bytes())
-        except PeerError:
-            if arriving.parts:
-                return _NO_PART
-            raise
-        memory = file.part(offset, length)
-        try:
-            region = self._pd.mr(memory.map, iova=offset)
-        except MrcError:
-            memory.close()
-            raise
-        arriving.summed = None
-        arriving.parts.append(Part(offset, memory, region))
-        arriving.opened += length
-        self._taken += length
-        return {"va": region.addr, "rkey": region.rkey, "length": length}
-
-    def _awaited(self) -> int:
-        """Bytes that were opened to writes and have not arrived."""
-        return max(0, self._taken - self._placed())
-
-    def _open_bytes(self) -> int:
-        """Bytes of the parts that are open to writes, and of the pack."""
-        of_files = sum(part.memory.length for each in self._files.values() for part in each.parts)
-        return of_files + (0 if self._pack is None else self._pack.length)
-
-    def _accept(self, arriving: Arriving, done: int) -> None:
-        """Close the oldest parts, up to `done` in all. Raises PeerError when they, or those before, cannot be whole."""
-        closing = [arriving.parts[at] for at in range(done - arriving.accepted)]
-        missing = self._awaited() - self._open_bytes() + sum(part.memory.length for part in closing)
-        if missing > 0:
-            raise PeerError(f"{missing} bytes of {quoted(shown(arriving.path))} have not arrived: send them first")
-        for part in closing:
-            arriving.parts.popleft()
-            arriving.accepted += 1
-            part.region.close()
-            if isinstance(part.memory, StreamedPart):
-                try:
-                    part.memory.store()
-                finally:
-                    part.memory.close()
-            else:
-                self._store(arriving, part.memory)
-
-    def _store(self, arriving: Arriving, memory: IncomingPart) -> None:
-        """Put a part that nobody writes to any more into its file, sum it, and let go of its memory."""
-
-        def work() -> None:
-            try:
-                memory.store(arriving.sum)
-            except SystemRefused as error:
-                arriving.note_not_stored(error, memory.length)
-            finally:
-                memory.close()
-                self._storing_room.release()
-
-        self._storing_room.acquire()
-        if memory.length <= CHUNK and arriving.accepted == 1:
-            work()  # not worth a thread, and nothing of this file has to be stored before it
-        else:
-            self._storing.submit(work)
-
-    def _sum(self, arriving: Arriving) -> str:
-        if arriving.summed is None:
-            file = arriving.incoming
-            self._accept(arriving, arriving.accepted + len(arriving.parts))
-            self._storing.join()
-            arriving.check_stored()
-            arriving.summed = file.sum(arriving.sum)
-        return arriving.summed
-
-    def _keep(self, arriving: Arriving) -> bool:
-        """Write what has arrived of the parts that are open, where the next attempt can go on with it. Returns whether
-        it can. What the disk did not take is no part of what is said to be kept. What the session waits for is taken
-        for bytes of this file, so with several on their way it is said to be less."""
-        file, target = arriving.file, self._target
-        if not isinstance(file, IncomingFile) or not isinstance(target, Directory) or not target.keep_parts:
-            return False
-        if not file.can_be_kept:
-            return False
-        on_its_way = sum(part.memory.length for part in arriving.parts)
-        arrived = arriving.opened - min(on_its_way, self._awaited())
-        if file.size < BLOCK_BYTES or file.there + arrived < BLOCK_BYTES:
-            return False
-        self._storing.join()
-        for part in arriving.parts:
-            part.region.close()
-            try:
-                part.memory.store()
-            except SystemRefused as error:
-                arriving.note_not_stored(error, part.memory.length)
-        there = min(file.size, file.there + arrived - arriving.bytes_not_stored)
-        if there < BLOCK_BYTES:
-            return False
-        self.kept.append(f"about {there >> 20} MiB of {file.name}")
-        return True
-
     def _discard(self, arriving: Arriving, *, keep: bool = False) -> None:
         """Let go of a file and of what it took. One that is committed keeps its name and its disk."""
-        self._storing.join()
-        while arriving.parts:
-            part = arriving.parts.popleft()
-            part.region.close()
-            part.memory.close()
+        self._parts.discard(arriving)
         if arriving.existing is not None:
             arriving.existing.close()
         if arriving.file is not None:
             arriving.file.discard(keep=keep)
         self._places.give_back()
-
-
-_NO_PART = {"va": 0, "rkey": 0, "length": 0}
 
 
 def _attributes(body: dict[str, Any]) -> Attributes:

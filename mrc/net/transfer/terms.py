@@ -23,6 +23,7 @@ PARTS_AT_ONCE = 2
 PARTS_STORED = 2
 MAX_QPS_PER_SENDER = 64
 MAX_INDEX = 1 << 31  # of a file in a session
+MAX_FILE = 1 << 50
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
 
 
