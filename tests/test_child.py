@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mrc.child import Child, listen
+from mrc.child import Child, forked, listen
 from mrc.errors import PeerError
 
 PATIENCE_S = 30.0
@@ -211,3 +212,96 @@ def test_an_interrupted_start_leaves_nothing_at_work(talks: bool) -> None:
     begun.clear()
     del process
     assert os.listdir("/proc/self/fd") == before
+
+
+def fork(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str, *arguments: str, **options: Any) -> Child:
+    """A fork of this process that runs a program as a module."""
+    (folder / "forked_program.py").write_text(program)
+    monkeypatch.syspath_prepend(folder)
+    argv = [sys.executable, "-m", "forked_program", *arguments]
+    return Child("it", argv, forked, talks=True, **options)
+
+
+LOOKS = """
+import json, os, signal, sys
+print(json.dumps({
+    "argv": sys.argv[1:],
+    "environment": dict(os.environ),
+    "modules": "test_child" in sys.modules,
+    "descriptors": sorted(map(int, os.listdir("/proc/self/fd")))[:3] + [len(os.listdir("/proc/self/fd"))],
+    "session": os.getsid(0) == os.getpid(),
+    "signals": [signal.getsignal(number) is signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)],
+    "interrupt": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+    "ignored": [signal.getsignal(number) is signal.SIG_IGN for number in (signal.SIGPIPE, signal.SIGUSR1)],
+    "name": __name__,
+    "said": sys.stdin.readline(),
+}))
+"""
+
+
+def test_a_fork_is_as_a_new_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for what is imported. It writes nothing that this process has yet to write, and has none of its handlers."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)}
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        print("of the parent", end="")
+        with fork(tmp_path, monkeypatch, LOOKS, "one", "two words", env={"A": "b"}) as child:
+            child.say("hello")
+            told = child.outcome(PATIENCE_S)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert told == {
+        "argv": ["one", "two words"],
+        "environment": {"A": "b"},
+        "modules": True,
+        # The fourth is the folder that is looked at.
+        "descriptors": [0, 1, 2, 4],
+        "session": True,
+        "signals": [True, True],
+        "interrupt": True,
+        "ignored": [True, True],
+        "name": "__main__",
+        "said": '"hello"\n',
+    }
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("pass", "exit status 0"),
+        ("import sys; sys.exit()", "exit status 0"),
+        ("import sys; sys.exit(3)", "exit status 3"),
+        ("import sys; sys.exit('no room')", "no room"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", "killed by signal 2"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "killed by signal 15"),
+        ("import no_such_module_at_all", "ModuleNotFoundError: No module named 'no_such_module_at_all'"),
+    ],
+)
+def test_a_fork_ends_as_a_new_interpreter_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
+    with fork(tmp_path, monkeypatch, program) as child:
+        assert child.rest(PATIENCE_S, None) == ""
+        assert child.why() == why
+
+
+def test_a_fork_writes_all_it_has_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fork(tmp_path, monkeypatch, "import sys; print('x' * 100_000, end=''); sys.exit(1)") as child:
+        assert child.rest(PATIENCE_S, 1) == "x" * 100_000
+
+
+def test_a_fork_ends_when_its_input_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside another one, which does not hold that open."""
+    with (
+        fork(tmp_path, monkeypatch, ECHO) as one,
+        fork(tmp_path, monkeypatch, ECHO) as other,
+    ):
+        other.say({})
+        assert other.hear(PATIENCE_S) == {}
+        one.hang_up()
+        assert one.rest(PATIENCE_S) == ""
+        assert not other.ended

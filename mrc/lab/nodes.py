@@ -141,19 +141,24 @@ class LabNodes:
         return environment
 
     def popen(
-        self, node: str, argv: Sequence[str], env: Mapping[str, str] | None = None, **options: Any
+        self,
+        node: str,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        start: Callable[..., subprocess.Popen[Any]] = subprocess.Popen,
+        **options: Any,
     ) -> subprocess.Popen[Any]:
-        """Start `argv` on `node`; `options` are those of subprocess.Popen.
+        """Start `argv` on `node`; `options` are those of subprocess.Popen, which `start` may stand in for.
 
         Raises CallerError for no such node, SystemRefused when the program cannot be started.
         """
         environment = self.environment(node, env)
 
-        def start() -> subprocess.Popen[Any]:
-            return subprocess.Popen(list(argv), env=environment, **options)
+        def begin() -> subprocess.Popen[Any]:
+            return start(list(argv), env=environment, **options)
 
         try:
-            return self.inside(node, start)
+            return self.inside(node, begin)
         except SystemRefused:
             raise
         except OSError as error:

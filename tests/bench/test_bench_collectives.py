@@ -341,7 +341,7 @@ class Here(Lab):
     def __init__(self, programs: list[str]) -> None:
         self._programs = list(programs)
 
-    def popen(self, node: str, argv: Any, env: Any = None, **options: Any) -> subprocess.Popen[Any]:
+    def popen(self, node: str, argv: Any, env: Any = None, start: Any = None, **options: Any) -> subprocess.Popen[Any]:
         return subprocess.Popen([sys.executable, "-c", self._programs.pop(0)], **options)
 
 

@@ -39,6 +39,11 @@ def test_the_command_line_starts_without_scapy(command: str) -> None:
     assert modules_after(f"from mrc.cli import main; main({words!r}, standalone_mode=False)") & HEAVY == set()
 
 
+def test_what_a_collective_is_to_measure_is_known_without_numpy() -> None:
+    """The command starts again in namespaces of its own: all that it has imported by then it imports twice."""
+    assert modules_after("import mrc.bench.collectives.plan, mrc.cli.bench_collectives") & HEAVY == set()
+
+
 @pytest.mark.parametrize("script", [SENDING, RECEIVING], ids=["send", "recv"])
 def test_a_transfer_imports_nothing_it_does_not_use(script: str) -> None:
     found = modules_after(script)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mrc.bench.collectives.plan import Job
-from mrc.child import Child, listen, python
+from mrc.bench.collectives.transports import load
+from mrc.child import Child, forked, listen, python
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.lab.children import start_on
@@ -97,11 +99,21 @@ class Ranks:
 
 @contextmanager
 def started(lab: Lab, jobs: Sequence[Job], places: Sequence[str], environment: Mapping[str, str]) -> Iterator[Ranks]:
-    """A process for each job, on its place; all of them are over when the block is."""
+    """A process for each job, on its place; all of them are over when the block is.
+
+    They are forks of this one, which imports what they need once. A library that is loaded by LD_PRELOAD needs an
+    interpreter of its own.
+    """
+    start: Callable[..., subprocess.Popen[Any]] = subprocess.Popen
+    if "LD_PRELOAD" not in environment:
+        start = forked
+        for transport in {job.transport for job in jobs}:
+            load(transport)
     with ExitStack() as stack:
         ranks = []
         for job, host in zip(jobs, places, strict=True):
             argv = python("mrc.bench.collectives.rank", json.dumps(asdict(job)))
-            child = start_on(lab, host, f"rank {job.rank} on {host}", argv, {**os.environ, **environment}, talks=True)
+            env = {**os.environ, **environment}
+            child = start_on(lab, host, f"rank {job.rank} on {host}", argv, env, start=start, talks=True)
             ranks.append(_Rank(job.rank, stack.enter_context(child)))
         yield Ranks(ranks)

@@ -33,6 +33,15 @@ class Transport(Protocol):
     def barrier(self) -> None: ...
 
 
+def load(transport: str) -> None:
+    """Import what a rank over `transport` imports, for ranks that are forks of this process."""
+    if transport == GLOO:
+        import torch.distributed  # noqa: F401
+    else:
+        import mrc.fabric
+        import mrc.net.device  # noqa: F401
+
+
 @contextmanager
 def open_transport(job: Job) -> Iterator[Transport]:
     """All ranks have come when the block begins. Raises MrcError where they do not."""
