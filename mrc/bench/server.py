@@ -60,8 +60,9 @@ class ServedSession:
 
 @dataclass(slots=True)
 class _Client:
-    """What the client of now has here."""
+    """What the client of now has here. The rehearsal has no session."""
 
+    session: SessionInfo | None
     pd: PD
     cq: CQ
     qps: list[QP] = field(default_factory=list)
@@ -108,7 +109,7 @@ class BenchServer(SessionServer):
         """Run a session of one QP with this node as its own peer, so that its lasting objects exist before the first
         client comes (`settle`)."""
         settle()
-        client = self._new_client()
+        client = self._new_client(None)
         with suppress(MrcError):
             qps = make_qps(client.pd, client.cq, 1, QPCap(max_send_wr=PLACES, max_recv_wr=0))
             ours = to_message(describe_qps(qps, self._node.path_mtu))
@@ -145,9 +146,10 @@ class BenchServer(SessionServer):
     def close(self) -> None:
         """Stop serving. The client of now finds its QPs gone."""
         self._exchange.close()
-        client, self._client = self._client, None
+        # The thread that takes a client down may not have come to it: the exchange waits for it for a second only.
+        client = self._client
         if client is not None:
-            self._let_go(client)
+            self._node.driver.call(lambda: self._end(client))
         self._context.close()
 
     # ------------------------------------------------------------------ in the loop's thread, each turn
@@ -198,7 +200,7 @@ class BenchServer(SessionServer):
                 # One that has just said goodbye is still being taken down.
                 if not self._free.wait(_GOODBYE_S):
                     raise PeerError("the server is measuring with another client: try again when that is done")
-                client = session.data["client"] = self._node.driver.call(self._new_client)
+                client = session.data["client"] = self._node.driver.call(lambda: self._new_client(session))
                 self._client = client
                 self._free.clear()
                 if session.closed_because:
@@ -209,9 +211,9 @@ class BenchServer(SessionServer):
             known = client
             return self._node.driver.call(lambda: handler(known, body))
 
-    def _new_client(self) -> _Client:
+    def _new_client(self, session: SessionInfo | None) -> _Client:
         pd = self._context.pd()
-        return _Client(pd, self._context.cq(MAX_QPS * _RECEIVES))
+        return _Client(session, pd, self._context.cq(MAX_QPS * _RECEIVES))
 
     def _connect(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
         """More QPs, busy or idle ones."""
@@ -324,24 +326,24 @@ class BenchServer(SessionServer):
         if client is None:
             return
 
-        def end() -> None:
-            if self._client is not client:
-                return
-            self._client = None
-            if client.failure is None:
-                broken = next((qp for qp in client.qps if qp.state == QPState.ERROR), None)
-                if broken is not None:
-                    client.failure = f"QP {broken.qp_num:#08x}: {broken.error}"
-                elif client.started_cpu_s is not None or session.closed_because != "client":
-                    client.failure = "the client went away in the middle of a measurement"
-            self._let_go(client)
+        known = client
+        with suppress(MrcError):  # shut down meanwhile
+            self._node.driver.call(lambda: self._end(known))
+
+    def _end(self, client: _Client) -> None:
+        """Take the client of now down and note what it ran. Does nothing for one that was taken down before."""
+        if self._client is not client:
+            return
+        self._client = None
+        session = client.session
+        if session is not None and client.failure is None:
+            client.failure = _why_it_failed(client, session)
+        self._let_go(client)
+        if session is not None:
             served = ServedSession(session.peer_address, list(client.measurements), client.failure)
             self._served.append(json.dumps(asdict(served)).encode())
             self._on_session(served)
-            self._free.set()
-
-        with suppress(MrcError):  # shut down meanwhile
-            self._node.driver.call(end)
+        self._free.set()
 
     def _let_go(self, client: _Client) -> None:
         many = len(client.pd.qps) > _MANY_QPS
@@ -384,3 +386,16 @@ class BenchServer(SessionServer):
             client.region = None
         # The mapping goes when nothing looks into it any more.
         client.memory = None
+
+
+def _why_it_failed(client: _Client, session: SessionInfo) -> str | None:
+    """Why this session, which is over, ended too soon. None: it did not."""
+    broken = next((qp for qp in client.qps if qp.state == QPState.ERROR), None)
+    if broken is not None:
+        return f"QP {broken.qp_num:#08x}: {broken.error}"
+    measuring = client.started_cpu_s is not None
+    if session.closed_because == "server":
+        return "the server was stopped in the middle of a measurement" if measuring else None
+    if measuring or session.closed_because != "client":
+        return "the client went away in the middle of a measurement"
+    return None
