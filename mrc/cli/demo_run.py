@@ -30,7 +30,7 @@ LAB_NAME = "demo"
 # From when the cable was down: the kernel may take as long again to set it down. Time in which an end waits for a
 # processor does not count: it cannot notice the cut then.
 DEAD_PATH_LIMIT_S = 0.1
-LEAST_TAIL_PACKETS = 1536  # four windows
+LEAST_TAIL_PACKETS = 1536  # four windows, 6 MiB
 # A path that lost something is back once a probe of it was answered. Where probes are lost, too, the next come 10, 20,
 # 40, 80 ms later.
 LEAST_TAIL_NS = 200_000_000
