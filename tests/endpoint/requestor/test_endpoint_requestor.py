@@ -102,18 +102,6 @@ def test_ackreq_is_on_the_packet_that_fills_the_window() -> None:
     assert all(packet["bth"]["ackreq"] == 0 for packet in first[:-1])
 
 
-def test_the_timestamp_is_in_units_of_128_ns() -> None:
-    """wire.md section 4: TSETH with tsr 0, ftype 1. MRC-WIRE-28, MRC-REQ-05, MRC-REQ-06."""
-    hand = HandPeer(CONFIG)
-    hand.now = 128 * 0x1ABCD + 5
-    (packet,) = _packets(hand, 1)
-    assert packet["bth"]["ts"] == 1
-    assert packet["tseth"] == {"tx_timestamp": 0xABCD, "tsr": 0, "reserved": 0, "ftype": 1}
-    (plain,) = _packets(HandPeer(QpConfig(path_mtu=256, timestamps=False)), 1)
-    assert plain["bth"]["ts"] == 0
-    assert "tseth" not in plain.layers
-
-
 def test_data_is_ect0_and_its_ev_is_in_the_headers_and_in_the_address() -> None:
     """wire.md sections 10 to 12: EV in source port and flow label, plane and uplink in the uSIDs, ECT(0).
 
@@ -146,24 +134,6 @@ def test_psns_number_packets_in_send_order_and_wrap() -> None:
 
 
 # ------------------------------------------------------------------ acknowledgements
-
-
-def test_work_completes_in_post_order_once_cack_covers_its_last_psn() -> None:
-    """MRC-SEND-05."""
-    hand = HandPeer(CONFIG)
-    for length in (600, 0, 256):  # PSNs 0-2, 3, 4
-        hand.post(length)
-    hand.transmitted()
-    hand.receive(hand.ack(1))
-    assert hand.completed() == []
-    hand.receive(hand.sack(1, above=[3, 4]))
-    assert hand.completed() == []  # the later ones wait for the first
-    hand.receive(hand.ack(3))
-    assert hand.completed() == [(0, WorkStatus.SUCCESS), (1, WorkStatus.SUCCESS)]
-    hand.receive(hand.sack(4))
-    assert hand.completed() == [(2, WorkStatus.SUCCESS)]
-    hand.receive(hand.ack(4), hand.ack(2), hand.sack(3))
-    assert hand.completed() == []
 
 
 @pytest.mark.parametrize("kind", ["ack", "sack cack", "sack bitmap", "sack trigger", "nak"])
@@ -271,39 +241,12 @@ def test_a_nak_for_a_message_not_yet_all_sent_fails_that_message() -> None:
     assert hand.completed() == [(0, WorkStatus.FLUSHED), (1, WorkStatus.REMOTE_ACCESS_ERROR), (2, WorkStatus.FLUSHED)]
 
 
-# ------------------------------------------------------------------ RTT
-
-
 def _spaced(hand: HandPeer, count: int) -> None:
     """`count` packets 10 microseconds apart; the clock stands 110 after the last."""
     for _ in range(count):
         _packets(hand, 256)
         hand.now += 10 * MICROSECOND
     hand.now += 100 * MICROSECOND
-
-
-def _srtt(hand: HandPeer) -> int:
-    return hand.qp.requestor.rtt.srtt
-
-
-def test_rtt_is_taken_from_the_triggering_packet() -> None:
-    """From its send-time record; srtt starts at the first sample. MRC-RTT-01, MRC-RTT-04."""
-    hand = HandPeer(ENDURE)
-    _packets(hand, 256)
-    hand.now += 40 * MICROSECOND
-    _packets(hand, 256)
-    hand.now += 60 * MICROSECOND
-    hand.receive(hand.sack(1, trigger=0))
-    assert _srtt(hand) == 100 * MICROSECOND
-    assert hand.counters["rtt_samples"] == 1
-
-
-def test_a_sack_with_rtx_for_a_packet_sent_once_is_no_sample() -> None:
-    hand = HandPeer(ENDURE)
-    _packets(hand, 256)
-    hand.now += 100 * MICROSECOND
-    hand.receive(hand.sack(0, trigger=0, rtx=1))
-    assert _srtt(hand) == 0
 
 
 # ------------------------------------------------------------------ what may be posted
