@@ -20,6 +20,8 @@ from mrc.report.units import count_text, gbps_text, microseconds_text, number_te
 from mrc.whole_files import write_whole
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from rich.console import Console
 
     from mrc.capture.analysis import Analysis
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from mrc.wire.profile import WireProfile
 
 _PATHS_SHOWN, _QPS_SHOWN, _PLACES_SHOWN = 64, 32, 4
+_LOOKED_AT = 16
 
 
 @click.command()
@@ -97,7 +100,7 @@ def analyze(
     profile = WireProfile.from_option(wire_options)
     name = "standard input" if file == "-" else file
     with _opened(file) as stream:
-        if _is_trace(file):
+        if _is_trace(stream):
             if directory is not None or parquet is not None:
                 raise click.UsageError(f"{name} is a trace: --out and --parquet need a capture")
             reported = [_read_trace(cast("BinaryIO", stream), name), *map(_open_trace, traces)]
@@ -162,10 +165,19 @@ def _say_traces(name: str, reported: list[Trace], events: FabricEvents | None, a
         print_traces(make_console(), reported, found, events)
 
 
-def _is_trace(file: str) -> bool:
-    from mrc.trace import is_trace_file
+def _is_trace(stream: IO[bytes]) -> bool:
+    """Looks ahead in the stream: a pipe does not give its bytes again."""
+    from mrc.trace import is_trace
 
-    return file != "-" and is_trace_file(file)
+    try:
+        if not stream.seekable():
+            return is_trace(cast("BufferedReader", stream).peek())
+        at = stream.tell()
+        beginning = stream.read(_LOOKED_AT)
+        stream.seek(at)
+    except OSError:  # named when it is read
+        return False
+    return is_trace(beginning)
 
 
 def _open_trace(path: str) -> Trace:

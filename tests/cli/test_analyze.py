@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from patience import PATIENCE_S
 
 from mrc.cli import main
+from mrc.trace.records import LF, MARK, RS, VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 SENDER = ROOT / "pcaps" / "mrc-tour-sender.pcap"
@@ -134,6 +136,19 @@ def test_standard_input(tmp_path: Path) -> None:
     result = invoke("-", "--json", stdin=SENDER.read_bytes())
     assert json.loads(result.stdout)["packets"] == 181
     assert json.loads(result.stdout)["file"] == "standard input"
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/fd/0"])
+@pytest.mark.parametrize("kind", ["capture", "trace"])
+def test_a_pipe_is_read_once(kind: str, name: str) -> None:
+    """As `<(zcat capture.pcap.gz)` of a shell: what it is has to be seen without taking it."""
+    header = {MARK: VERSION, "title": "", "vantage_point": "sender", "clock": {"name": "CLOCK_MONOTONIC"}}
+    data = SENDER.read_bytes() if kind == "capture" else RS + json.dumps(header, separators=(",", ":")).encode() + LF
+    argv = [sys.executable, "-m", "mrc", "analyze", name, "--json"]
+    done = subprocess.run(argv, input=data, capture_output=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, b"")
+    document = json.loads(done.stdout)
+    assert (document["packets"] if kind == "capture" else len(document["traces"])) == (181 if kind == "capture" else 1)
 
 
 def test_a_capture_cut_short_is_analysed_as_far_as_it_goes(tmp_path: Path) -> None:
