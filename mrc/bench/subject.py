@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Protocol
 
 from mrc.bench.settings import Settings
-from mrc.child import START_TIMEOUT_S, Child, python
+from mrc.child import START_TIMEOUT_S, Child, forked, python
 from mrc.lab import Lab
 from mrc.lab.children import start_on
 
@@ -64,7 +64,10 @@ def cpu_seconds_per_gb(cpu_seconds: float, goodput_gbps: float, seconds: float) 
 
 
 class Mrc:
-    """`mrc bench serve` on one host, `mrc bench write` or `latency` on the other, new processes each time."""
+    """`mrc bench serve` on one host, `mrc bench write` or `latency` on the other, new processes each time.
+
+    They are forks of this one, which imports what they need once.
+    """
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
@@ -106,11 +109,15 @@ class Mrc:
 @contextmanager
 def _serving(lab: Lab, host: str) -> Iterator[str]:
     """`mrc bench serve` on a host; gives its ticket."""
-    with start_on(lab, host, "mrc bench serve", python("mrc", "bench", "serve")) as server:
+    import mrc.bench.server  # noqa: F401 - for all forks
+
+    with start_on(lab, host, "mrc bench serve", python("mrc", "bench", "serve"), start=forked) as server:
         yield server.started()
 
 
 def _measuring(lab: Lab, host: str, ticket: str, settings: Settings) -> Child:
     """The client of a server on a host."""
+    import mrc.bench.client  # noqa: F401 - for all forks
+
     command = python("mrc", "bench", settings.test, ticket, *settings.arguments(), "--json")
-    return start_on(lab, host, f"mrc bench {settings.test}", command)
+    return start_on(lab, host, f"mrc bench {settings.test}", command, start=forked)

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mrc.child import START_TIMEOUT_S, Child, python
+from mrc.child import START_TIMEOUT_S, Child, forked, python
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.lab.children import start_on
@@ -15,10 +16,17 @@ from mrc.lab.children import start_on
 _ANSWER_TIMEOUT_S = 20.0
 
 
-def program(lab: Lab, host: str, module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Child:
-    """`python -m MODULE ARGUMENTS...` on a host of the lab. `environment` None: this process's."""
+def program(
+    lab: Lab,
+    host: str,
+    module: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    start: Callable[..., subprocess.Popen[Any]] = subprocess.Popen,
+) -> Child:
+    """`python -m MODULE ARGUMENTS...` on a host of the lab. `environment` None: this process's; `start` as in Child."""
     name = f"{module.rpartition('.')[2]} on {host}"
-    return start_on(lab, host, name, python(module, *arguments), environment, talks=True)
+    return start_on(lab, host, name, python(module, *arguments), environment, start=start, talks=True)
 
 
 class RemoteHost:
@@ -28,7 +36,12 @@ class RemoteHost:
         self.samples = directory / f"{host}.jsonl"
         self.trace = directory / f"{host}.sqlog" if traced else None
         arguments = [str(self.samples)] + ([str(self.trace)] if self.trace is not None else [])
-        self.program = program(lab, host, "mrc.drill.host", *arguments)
+        # What it imports, for all hosts: they are forks of this process.
+        import mrc.drill.ends
+        import mrc.net.node_device
+        import mrc.trace.writer  # noqa: F401
+
+        self.program = program(lab, host, "mrc.drill.host", *arguments, start=forked)
 
     def wait_started(self) -> None:
         self.program.line(START_TIMEOUT_S)

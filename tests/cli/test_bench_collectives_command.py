@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from on_the_hosts import on_the_hosts
 from patience import PATIENCE_S, eventually
 
 from mrc.cli import main
@@ -150,28 +151,13 @@ def test_the_table() -> None:
     assert "# Out of bounds values : 0 OK" in lines
 
 
-def ranks_of(parent: int) -> list[int]:
-    """The processes below one that run a rank: forks of it, which are in the network namespace of a host."""
-    found, below = [], [parent]
-    while below:
-        process = below.pop()
-        try:
-            with open(f"/proc/{process}/task/{process}/children") as children:
-                below += map(int, children.read().split())
-            if process != parent and os.readlink(f"/proc/{process}/ns/net") != os.readlink(f"/proc/{parent}/ns/net"):
-                found.append(process)
-        except OSError:
-            continue
-    return found
-
-
 @lab_test
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(number: signal.Signals) -> None:
     process = bench("allreduce", "-b", "1K", "-e", "1K", "-n", "1000000")
     try:
-        assert eventually(lambda: len(ranks_of(process.pid)) == 2)
-        ranks = ranks_of(process.pid)
+        assert eventually(lambda: len(on_the_hosts(process.pid)) == 2)
+        ranks = on_the_hosts(process.pid)
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
     finally:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from on_the_hosts import on_the_hosts
 from patience import PATIENCE_S
 
 from mrc.drill.catalogue import DRILLS
@@ -136,9 +137,9 @@ class TestLive:
             start_new_session=True,
         )
         deadline = time.monotonic() + PATIENCE_S
-        while len(_hosts_of(started.pid)) < 2 and time.monotonic() < deadline:
+        while len(on_the_hosts(started.pid)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        hosts = _hosts_of(started.pid)
+        hosts = on_the_hosts(started.pid)
         assert len(hosts) == 2, "its hosts never started"
         started.send_signal(signal.SIGINT)
         out, err = started.communicate(timeout=PATIENCE_S)
@@ -149,19 +150,3 @@ class TestLive:
         while any(Path(f"/proc/{pid}").exists() for pid in hosts) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not [pid for pid in hosts if Path(f"/proc/{pid}").exists()]
-
-
-def _hosts_of(parent: int) -> list[int]:
-    """The drill's host processes: children of `parent` that run mrc.drill.host (proc(5), stat, field 4)."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            command = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) == parent and b"mrc.drill.host" in command:
-            found.append(int(entry.name))
-    return found
