@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A rank of a live test: collectives_rank.py STORE RANK SIZE WHAT. It prints lines of JSON."""
+"""A rank of a live test: `python -m collectives_rank STORE RANK SIZE WHAT`. It prints lines of JSON."""
 
 from __future__ import annotations
 

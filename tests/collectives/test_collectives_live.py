@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process for each rank, on the hosts of a lab: results, and a rank that is held, stopped or killed."""
+"""A process for each rank, on the hosts of a lab: results, and a rank that is held, stopped or killed.
+
+Ranks are forks of this process: what they import takes longer than most of what they do.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import collectives_rank
 import pytest
 
 from mrc import CORE
-from mrc.child import Child
+from mrc.child import Child, forked, python
 from mrc.core import COMPILED
 from mrc.fabric import Clos
 from mrc.lab import Lab
@@ -28,7 +31,6 @@ pytestmark = [
     pytest.mark.skipif(CORE.kind != COMPILED, reason="interpreted nothing runs without the interpreter"),
 ]
 
-RANK = Path(__file__).with_name("collectives_rank.py")
 RANKS = 4
 STOPPED_S = 8.0
 END_S = 300.0
@@ -50,7 +52,8 @@ def started(lab: Lab, store: Path, size: int, *what: str) -> Iterator[list[Child
                     lab,
                     f"h{rank}",
                     f"rank {rank}",
-                    [sys.executable, "-P", str(RANK), str(store), str(rank), str(size), *what],
+                    python(collectives_rank.__name__, str(store), str(rank), str(size), *what),
+                    start=forked,
                     talks=True,
                 )
             )
