@@ -38,11 +38,15 @@ def look(*argv: str) -> dict[str, Any]:
 
 @pytest.fixture
 def bench(transfers: Transfers) -> Iterator[Callable[[], Running]]:
-    """`mrc bench write` from h0 to h1 for ten minutes; the test ends it."""
+    """`mrc bench write` from h0 to h1 for ten minutes; the test ends it.
+
+    It sends a few thousand packets a second: at its full speed it would keep all processors from what looks at it.
+    """
     server = transfers.start("h1", [*MRC, "bench", "serve"])
     assert server.process.stdout is not None
     ticket = next(line.strip() for line in server.process.stdout if line.startswith("mrc1:"))
-    yield lambda: transfers.start("h0", [*MRC, "bench", "write", ticket, "--seconds", "600s"])
+    slow = ("--seconds", "600s", "--line-rate", "100mbit")
+    yield lambda: transfers.start("h0", [*MRC, "bench", "write", ticket, *slow])
     server.process.send_signal(signal.SIGTERM)
     server.process.communicate(timeout=PATIENCE_S)
 

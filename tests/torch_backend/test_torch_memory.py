@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from torch_cases_run import free_port
+
+from mrc.child import Child
 
 PROGRAM = Path(__file__).with_name("torch_memory.py")
 PATIENCE_S = 240.0
@@ -21,36 +22,24 @@ OF_GLOO = 3
 NOISE = 2 << 20
 
 
-def measured(backend: str, folder: Path, held: int, made: int) -> dict[str, int]:
-    """The larger of what both ranks found."""
+def measured(folder: Path, *jobs: tuple[str, int, int]) -> list[dict[str, int]]:
+    """The larger of what both ranks found, for each job: backend, groups that are held, groups that are made."""
     environment = os.environ | {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "WORLD_SIZE": "2",
         "MRC_BIND": "127.0.0.1",
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
         "STORE": str(folder / "store"),
     }
     environment.pop("MRC_FABRIC", None)
-    argv = [sys.executable, "-W", "ignore", str(PROGRAM), backend, str(held), str(made)]
-    ranks = [
-        subprocess.Popen(argv, env=environment | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    try:
-        found = [json.loads(each.communicate(timeout=PATIENCE_S)[0]) for each in ranks]
-    finally:
-        for each in ranks:
-            each.kill()
-            each.communicate()
-    return {name: max(each[name] for each in found) for name in found[0]}
+    words = [str(word) for job in jobs for word in (*job, free_port())]
+    with Child("the program", [sys.executable, "-W", "ignore", str(PROGRAM), *words], env=environment) as program:
+        return [json.loads(line) for line in program.rest(PATIENCE_S).splitlines()]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_groups_hold_and_leave_what_those_of_gloo_do(tmp_path: Path) -> None:
-    gloo = measured("gloo", tmp_path, HELD // OF_GLOO, MADE // OF_GLOO)
-    ours = measured("mrc", tmp_path, HELD, MADE)
+    gloo, ours = measured(tmp_path, ("gloo", HELD // OF_GLOO, MADE // OF_GLOO), ("mrc", HELD, MADE))
     assert ours["held"] <= 1.1 * OF_GLOO * gloo["held"]
     assert ours["left"] <= max(1.1 * OF_GLOO * gloo["left"], NOISE)
     assert ours["threads"] < 20
@@ -58,6 +47,6 @@ def test_groups_hold_and_leave_what_those_of_gloo_do(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_subgroups_that_move_nothing_hold_next_to_nothing(tmp_path: Path) -> None:
-    ours = measured("subgroups", tmp_path, HELD, MADE)
+    (ours,) = measured(tmp_path, ("subgroups", HELD, MADE))
     assert ours["held"] <= HELD * (20 << 10)
     assert ours["left"] <= NOISE

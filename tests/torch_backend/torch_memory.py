@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What groups hold in memory, in one of two ranks: torch_memory.py BACKEND HELD MADE, with RANK and the like around it.
+"""What groups hold in memory: torch_memory.py BACKEND HELD MADE PORT ..., four words for each job of two ranks.
 
-Prints a line of JSON: bytes that HELD groups hold, and that MADE groups leave which were made and destroyed one after
-another. BACKEND "subgroups" is HELD and MADE of `mrc.collectives.Group.subgroup`.
+Prints a line of JSON for each job, the larger of what both ranks found: bytes that HELD groups hold, and that MADE
+groups leave which were made and destroyed one after another. BACKEND "subgroups" is HELD and MADE of
+`mrc.collectives.Group.subgroup`. Importing torch takes seconds of a processor: each rank is a fork.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import gc
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+RANKS = 2
 WARM_UP = 20
 
 
@@ -82,6 +85,42 @@ def of_subgroups(held: int, made: int) -> dict[str, int]:
     return found
 
 
+def of_a_rank(backend: str, held: int, made: int) -> dict[str, int]:
+    return of_subgroups(held, made) if backend == "subgroups" else of_torch(backend, held, made)
+
+
+def of_job(backend: str, held: int, made: int, port: str) -> dict[str, int]:
+    """Two ranks. Ends this program where one of them fails."""
+    os.environ.update(MASTER_PORT=port, WORLD_SIZE=str(RANKS))
+    reading, writing = os.pipe()
+    ranks = []
+    for rank in range(RANKS):
+        ranks.append(os.fork())
+        if not ranks[-1]:
+            os.environ["RANK"] = str(rank)
+            status = 1
+            try:
+                os.write(writing, json.dumps(of_a_rank(backend, held, made)).encode() + b"\n")
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            os._exit(status)
+    os.close(writing)
+    with open(reading) as lines:
+        found = [json.loads(line) for line in lines]
+    if any(os.waitpid(rank, 0)[1] for rank in ranks):
+        sys.exit(f"a rank over {backend} failed")
+    return {name: max(each[name] for each in found) for name in found[0]}
+
+
+def main(words: list[str]) -> None:
+    if words[0] != "subgroups":
+        import torch.distributed  # noqa: F401
+    gc.freeze()
+    for at in range(0, len(words), 4):
+        backend, held, made, port = words[at : at + 4]
+        print(json.dumps(of_job(backend, int(held), int(made), port)), flush=True)
+
+
 if __name__ == "__main__":
-    backend, held, made = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    print(json.dumps(of_subgroups(held, made) if backend == "subgroups" else of_torch(backend, held, made)), flush=True)
+    main(sys.argv[1:])
