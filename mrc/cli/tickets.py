@@ -74,7 +74,7 @@ class FilesAndTicket(click.Argument):
     @staticmethod
     def _file(word: str, ctx: click.Context) -> Path:
         from mrc.errors import CallerError
-        from mrc.net.transfer.sources import check_regular
+        from mrc.net.transfer.outgoing import check_regular
 
         if word == "-":
             return Path(word)

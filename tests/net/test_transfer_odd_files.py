@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mrc.errors import CallerError
-from mrc.net.transfer import sources
+from mrc.net.transfer import outgoing
 from mrc.net.transfer.outgoing import OutgoingFile
 from mrc.net.transfer.sums import FileSum, Sums
 
@@ -52,10 +52,10 @@ def test_an_empty_file_is_empty(tmp_path: Path) -> None:
 
 def test_a_file_without_a_size_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     length = len(Path("/proc/filesystems").read_bytes())
-    monkeypatch.setattr(sources, "MOST_READ_FIRST", length - 1)
+    monkeypatch.setattr(outgoing, "MOST_READ_FIRST", length - 1)
     with pytest.raises(CallerError, match=r"/proc/filesystems reports no size.*copy it to a disk"):
         OutgoingFile("/proc/filesystems")
-    monkeypatch.setattr(sources, "MOST_READ_FIRST", length)
+    monkeypatch.setattr(outgoing, "MOST_READ_FIRST", length)
     OutgoingFile("/proc/filesystems").close()
 
 

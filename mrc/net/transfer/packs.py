@@ -134,3 +134,22 @@ def places(files: Sequence[PackedFile]) -> Iterator[tuple[PackedFile, int, int]]
     for file in files:
         yield file, at, at + file.size
         at += file.size
+
+
+def places_in(answer: dict[str, Any], key: str, count: int) -> list[int]:
+    """A list of places in a pack of so many files. Raises PeerError for anything else."""
+    found = answer.get(key)
+    if not isinstance(found, list) or not all(type(each) is int and 0 <= each < count for each in found):
+        raise PeerError(
+            f"the receiver answered a pack without a list of those {key}: use the same mrc release at both ends"
+        )
+    return found
+
+
+def refused_in(answer: dict[str, Any], count: int) -> dict[int, str]:
+    """Why the receiver refused which files of a pack. Raises PeerError for anything else."""
+    found = answer.get("refused")
+    if not isinstance(found, list) or not all(isinstance(each, list) and len(each) == 2 for each in found):
+        raise PeerError("the receiver answered a pack without what it refused: use the same mrc release at both ends")
+    numbers = places_in({"refused": [number for number, _ in found]}, "refused", count)
+    return {number: str(why) for number, (_, why) in zip(numbers, found, strict=True)}

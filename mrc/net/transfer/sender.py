@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The sending side of `mrc send`: files cut into writes, spread over QPs, summed at both ends."""
+"""The sending side of `mrc send`: a session with a receiver, in which files and packs of small ones are sent."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,17 +13,17 @@ from typing import Any
 
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
-from mrc.net.exchange.client import ExchangeClient, RefusedByPeer, SessionRefused
-from mrc.net.negotiation import integer, text
+from mrc.net.exchange.client import ExchangeClient, RefusedByPeer
+from mrc.net.negotiation import text
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, to_message
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.ahead import Ahead
 from mrc.net.transfer.background import Background
-from mrc.net.transfer.names import FilePath, shown
+from mrc.net.transfer.names import shown
 from mrc.net.transfer.outgoing import OutgoingFile, UnreadableFile
-from mrc.net.transfer.packs import Filling, PackedFile, read_packed
+from mrc.net.transfer.packs import Filling, PackedFile, places_in, read_packed, refused_in
 from mrc.net.transfer.report import (
     FileReport,
     TransferReport,
@@ -33,24 +32,16 @@ from mrc.net.transfer.report import (
     path_reports,
     reported_duplicates,
 )
-from mrc.net.transfer.sums import CHUNK, FileSum, Sums
-from mrc.net.transfer.terms import (
-    BLOCK_BYTES,
-    MAX_QPS_PER_SENDER,
-    MOST_BLOCKS,
-    POSTED_PER_QP,
-    TRANSFER_FEATURE,
-    file_qps,
-)
+from mrc.net.transfer.sending import REQUEST_TIMEOUT_S, SUM_TIMEOUT_S, FileSending
+from mrc.net.transfer.sums import Sums
+from mrc.net.transfer.terms import MAX_QPS_PER_SENDER, POSTED_PER_QP, TRANSFER_FEATURE, file_qps
 from mrc.net.transfer.tree import Consignment, Outgoing, consignment
-from mrc.net.transfer.window import OnePart, Part, Window, opened_memory
+from mrc.net.transfer.window import OnePart, Part, opened_memory
 from mrc.net.transfer.writing import Writing
 from mrc.records import record
 from mrc.verbs import QP, AccessFlag, Context
 from mrc.whole_files import LineFile
 
-REQUEST_TIMEOUT_S = 15.0
-SUM_TIMEOUT_S = 600.0
 STATS_INTERVAL_NS = 5_000_000
 
 
@@ -219,8 +210,8 @@ class _Sending:
         self._progress.file = shown(pack[0].path)
         body = {"first": pack[0].index, "files": [file.to_json() for file in pack]}
         opened = self._exchange.request("pack", body, REQUEST_TIMEOUT_S)
-        there = set(_places(opened, "there", len(pack)))
-        refused = _reasons(opened, len(pack))
+        there = set(places_in(opened, "there", len(pack)))
+        refused = refused_in(opened, len(pack))
         wanted = [number for number in range(len(pack)) if number not in there and number not in refused]
         if wanted:
             content = bytearray().join(pack[number].content for number in wanted)
@@ -228,7 +219,7 @@ class _Sending:
             self._writing.write(source, OnePart(Part(0, opened_memory(opened, len(content)))))
             source.close()
         answer = self._exchange.request("commit pack", {}, SUM_TIMEOUT_S)
-        refused |= _reasons(answer, len(pack))
+        refused |= refused_in(answer, len(pack))
         wrong = answer.get("wrong")
         for number, file in enumerate(pack):
             if number in refused:
@@ -248,143 +239,25 @@ class _Sending:
         if TRANSFER_FEATURE not in self._exchange.peer_features:
             raise PeerError("the receiver takes files in another way: use the same mrc release at both ends")
         self._sums = Sums.of_key(text(answer, "sum_key"))
+        self._files = FileSending(
+            self._exchange, self._pd, self._writing, self._sums, self._summing, self._node.driver.wake, self._advance
+        )
         theirs = from_message(answer, MAX_QPS_PER_SENDER, self._options.path_mtu)
         self._writing.qps = self._qps
         connect_qps(self._qps, ours, [replace(their, mpr_dest=min(their.mpr_dest, TUNING.mpr)) for their in theirs])
 
     def _send_any(self, index: int, outgoing: Outgoing) -> FileReport:
         if outgoing.source is None:
-            return self._send_stream(index, outgoing.path)
+            return self._files.send_stream(index, outgoing.path)
         with contextlib.closing(OutgoingFile(outgoing.source)) as file:
             if self._progress.total is not None:
                 self._progress.total += file.size - outgoing.size
-            return self._send(index, outgoing.path, file)
-
-    def _send(self, index: int, path: FilePath, file: OutgoingFile) -> FileReport:
-        """Send a file, but for what is there already and for its holes."""
-        stretches = file.stretches()
-        data_bytes = sum(length for _, length in stretches)
-        body = {"index": index, "path": list(path), "size": file.size, "data_bytes": data_bytes, **file.attributes}
-        if stretches:
-            body |= {"offset": stretches[0][0], "length": stretches[0][1], "parts": 1}
-        opened = self._exchange.request("open", body, REQUEST_TIMEOUT_S)
-        there = opened.get("there")
-        file_sum = FileSum(self._sums, index, self._exchange.check)
-        if there == "whole":
-            ours = self._own_sum(file, file_sum)
-            if self._exchange.request("compare", {"index": index, "sum": ours}, SUM_TIMEOUT_S).get("match") is True:
-                self._advance(file.size)
-                return FileReport(shown(path), file.size, self._commit(index, ours), file.size)
-        elif there == "part":
-            stretches = self._differing(index, file, file_sum, integer(opened, "bytes", 0, file.size + 1), stretches)
-        sent = sum(length for _, length in stretches)
-        self._advance(file.size - sent)
-        if file.map is not None and stretches:
-            source = self._pd.mr(file.map, AccessFlag(0))
-            first = opened if there == "nothing" else None
-
-            def extend(part: dict[str, Any]) -> dict[str, Any]:
-                try:
-                    # It waits for a receiver whose disk is slow.
-                    return self._exchange.request("extend", {"index": index, **part}, SUM_TIMEOUT_S)
-                except SessionRefused as refused:
-                    # It had let this sender in.
-                    raise PeerError(f"the receiver has ended: {refused}") from None
-
-            with contextlib.closing(Window(stretches, extend, self._node.driver.wake, first)) as window:
-                self._writing.write(source, window, file, file_sum)
-                window.settle()
-            source.close()
-        return FileReport(shown(path), file.size, self._compare_sums(index, file, file_sum), file.size - sent)
-
-    def _differing(
-        self, index: int, file: OutgoingFile, file_sum: FileSum, there: int, stretches: list[tuple[int, int]]
-    ) -> list[tuple[int, int]]:
-        """The stretches to send where the receiver has `there` bytes of a transfer that broke: blocks that differ, and
-        what lies behind them."""
-        differing: list[tuple[int, int]] = []
-        blocks = there // BLOCK_BYTES
-        for first in range(0, blocks, MOST_BLOCKS):
-            count = min(MOST_BLOCKS, blocks - first)
-            answer = self._exchange.request("blocks", {"index": index, "first": first, "count": count}, SUM_TIMEOUT_S)
-            file.check()
-            theirs, begins = answer.get("sums"), range(first * BLOCK_BYTES, (first + count) * BLOCK_BYTES, BLOCK_BYTES)
-            if not isinstance(theirs, list) or len(theirs) != count:
-                raise PeerError(f"the receiver sent no sums of {count} blocks: use the same mrc release at both ends")
-            file.sum(file_sum, begins.start, begins.stop)
-            differing += [
-                (begin, BLOCK_BYTES)
-                for begin, theirs_of in zip(begins, theirs, strict=True)
-                if theirs_of != file_sum.of_block(begin, BLOCK_BYTES)
-            ]
-        compared = blocks * BLOCK_BYTES
-        # What is there behind the last whole block may be anything: it is written over, holes too.
-        if compared < there:
-            differing.append((compared, min(BLOCK_BYTES, file.size - compared)))
-            compared += differing[-1][1]
-        for offset, length in stretches:
-            begin = max(offset, compared)
-            if begin < offset + length:
-                differing.append((begin, offset + length - begin))
-        return differing
-
-    def _send_stream(self, index: int, path: FilePath) -> FileReport:
-        """Send what standard input gives until it ends."""
-        # Not every sender pays for this module.
-        from mrc.net.transfer.streams import InputStream
-
-        def still_waiting() -> None:
-            self._exchange.request("wait", {}, REQUEST_TIMEOUT_S)
-
-        self._exchange.request("open", {"index": index, "path": list(path), "size": None}, REQUEST_TIMEOUT_S)
-        file_sum = FileSum(self._sums, index)
-        with contextlib.closing(InputStream(sys.stdin.fileno(), file_sum, still_waiting)) as stream:
-            source = self._pd.mr(stream.map, AccessFlag(0))
-            begin = parts = 0
-            while held := stream.read():
-                written = 0
-                while written < held:
-                    body = {"index": index, "offset": begin + written, "length": held - written, "done": parts}
-                    # A receiver that hands on what it gets answers when that is taken.
-                    target = opened_memory(self._exchange.request("extend", body, SUM_TIMEOUT_S), held - written)
-                    self._writing.write(source, OnePart(Part(written, target)))
-                    written += target.length
-                    parts += 1
-                begin += held
-            source.close()
-            return FileReport(shown(path), stream.size, self._commit(index, stream.sum()))
+            return self._files.send(index, outgoing.path, file)
 
     def _advance(self, count: int) -> None:
         if count:
             self._progress.done += count
             self._on_progress(self._progress)
-
-    @staticmethod
-    def _own_sum(file: OutgoingFile, file_sum: FileSum) -> str:
-        """Our sum, of which what is not known is read."""
-        file.check()
-        file.sum(file_sum)
-        file.check_unchanged()
-        return file_sum.text(file.size)
-
-    def _commit(self, index: int, ours: str) -> bool:
-        """Whether the sums of both ends agree. Only if they do the receiver names the file."""
-        return self._exchange.request("commit", {"index": index, "sum": ours}, SUM_TIMEOUT_S).get("match") is True
-
-    def _compare_sums(self, index: int, file: OutgoingFile, file_sum: FileSum) -> bool:
-        """Sum what has not been summed on the way, and compare. Both ends read at the same time where it is much."""
-        self._summing.join()
-        if file_sum.missing(file.size) > CHUNK:
-
-            def read_ahead() -> None:
-                with contextlib.suppress(CallerError, PeerError):  # raised below, where it is read again
-                    file.sum(file_sum)
-
-            self._summing.submit(read_ahead)
-            file.check()
-            self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S)
-            self._summing.join()
-        return self._commit(index, self._own_sum(file, file_sum))
 
     def _look(self) -> None:
         """Between turns: is the receiver there, and are statistics due. Raises PeerError."""
@@ -420,22 +293,3 @@ class _Sending:
             "packets_per_path": packets_per_path(qp.figures for qp in self._qps),
         }
         self._stats.write(json.dumps(line))
-
-
-def _places(answer: dict[str, Any], key: str, count: int) -> list[int]:
-    """A list of places in a pack of so many files. Raises PeerError for anything else."""
-    found = answer.get(key)
-    if not isinstance(found, list) or not all(type(each) is int and 0 <= each < count for each in found):
-        raise PeerError(
-            f"the receiver answered a pack without a list of those {key}: use the same mrc release at both ends"
-        )
-    return found
-
-
-def _reasons(answer: dict[str, Any], count: int) -> dict[int, str]:
-    """Why the receiver refused which files of a pack. Raises PeerError for anything else."""
-    found = answer.get("refused")
-    if not isinstance(found, list) or not all(isinstance(each, list) and len(each) == 2 for each in found):
-        raise PeerError("the receiver answered a pack without what it refused: use the same mrc release at both ends")
-    numbers = _places({"refused": [number for number, _ in found]}, "refused", count)
-    return {number: str(why) for number, (_, why) in zip(numbers, found, strict=True)}

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from mrc.errors import CallerError, MrcError
 from mrc.net.transfer.names import MAX_DEPTH, FilePath, is_part_name
-from mrc.net.transfer.outgoing import attributes_of
-from mrc.net.transfer.sources import check_regular
+from mrc.net.transfer.outgoing import attributes_of, check_regular
 from mrc.records import record
 
 STANDARD_INPUT = "-"
