@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class LabNodes:
-    """Nodes by name: enter their namespaces, run programs there, open netlink sockets. `mrc.lab.Lab` adds the links."""
+    """Nodes by name: enter their namespaces, run programs there, open netlink sockets. `LabLinks` adds the links."""
 
     def __init__(self, found: state.LabState) -> None:
         self._state = found
