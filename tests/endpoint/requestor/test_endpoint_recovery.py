@@ -69,45 +69,6 @@ def test_a_lost_packet_acknowledged_in_time_is_not_sent_again() -> None:
     assert data(hand.transmitted()) == []
 
 
-def test_a_path_timer_finds_a_loss_no_hole_tells() -> None:
-    """(c): srtt + 4 rttvar, at least 1 ms, 10 ms before the first sample; the peer keeps being heard. MRC-LOSS-04."""
-    hand = HandPeer(QpConfig(path_mtu=256, timeout=20, loss=LossConfig(reorder_guard_packets=1000)))
-    started = hand.now
-    hand.post(256 * 10)
-    hand.transmitted()
-    again: list[Sent] = []
-    while not again and hand.now < started + 20 * MILLISECOND:
-        hand.now += 50 * MICROSECOND
-        hand.receive(hand.sack(-1, above=range(1, 10), trigger=9) if hand.now == started + 50_000 else hand.ack(-1))
-        again = data(hand.run(hand.now))
-    assert numbers(hand, again) == [0]
-    assert 1 * MILLISECOND <= hand.now - started <= 11 * MILLISECOND
-    assert hand.counters["losses_by_path_timer"] == 1
-    assert again[0]["bth"]["rtx"] == 1
-
-
-def test_a_lost_tail_is_found_by_a_probe_before_any_coarse_timer() -> None:
-    """A reliability probe one srtt + 4 rttvar after the last transmission; its answer shows the hole.
-
-    MRC-LOSS-09, MRC-PROBE-05.
-    """
-    hand = HandPeer(CONFIG)
-    _under_way(hand, 10)
-    hand.exchange(hand.sack(9, trigger=9))
-    hand.post(256)
-    hand.transmitted()
-    sent_at = hand.now
-    sent = hand.run(sent_at + 500 * MILLISECOND, stop_at_first=True)
-    (probe,) = of(sent, PROBE)
-    assert data(sent) == []
-    rtt = hand.qp.requestor.rtt
-    assert hand.now - sent_at == rtt.srtt + 4 * rtt.rttvar
-    assert probe.psn == 0
-    hand.now += RTT
-    again = data(hand.exchange(hand.sack(9, probe_id=probe["peth"]["probe_id"])))
-    assert numbers(hand, again) == [10]
-
-
 @pytest.mark.parametrize("least", [MILLISECOND // 2, 3 * MILLISECOND])
 def test_a_tail_probe_comes_no_sooner_than_told(least: int) -> None:
     """LossConfig: srtt + 4 rttvar after the last transmission, but no sooner than `tail_probe_min_ns`."""
