@@ -75,17 +75,6 @@ def test_the_interval_after_the_linear_retries_doubles_also_when_nacks_drew_them
     assert [after - before for before, after in pairwise(times)] == [2 * interval, 4 * interval]
 
 
-def test_the_budget_is_each_psns_own() -> None:
-    """behaviour.md, Retry budget: "it belongs to a PSN". MRC-RETRY-01. Two retries each, and every packet takes two."""
-    hand = trained(QpConfig(path_mtu=256, timeout=24, linear_retries=1, exponential_retries=1))
-    for number, packet in send(hand, 30).items():
-        for _ in range(2):
-            packet = nacked_again(hand, number, TRIMMED_LASTHOP, packet)
-    assert hand.qp.state == QpState.RTS
-    hand.receive(hand.ack(30))
-    assert hand.completed() == [(1, WorkStatus.SUCCESS)]
-
-
 def test_the_budget_may_be_the_qps_and_is_whole_again_when_cack_psn_moves() -> None:
     """behaviour.md, Retry budget: "one budget for the QP, which is whole again when cack_psn moves". MRC-RETRY-10.
 

@@ -52,32 +52,6 @@ def test_new_in_window_in_any_order_is_written_and_acked_when_the_left_edge_move
     assert hand.counters["bytes_placed"] == 6 * 16
 
 
-def test_an_old_duplicate_is_not_written_but_acked_and_sacked() -> None:
-    """Row 2: (epsn - 2^23, epsn). MRC-RESP-06, MRC-ACK-10, MRC-SACK-03."""
-    hand = HandPeer(SMALL)
-    hand.exchange(*(_write(hand, number) for number in range(5)))
-    hand.buffer[:] = bytes(len(hand.buffer))
-    sent = hand.exchange(_write(hand, 3))
-    assert _written(hand) == set()
-    (ack,), (sack,) = of(sent, ACK), of(sent, SACK)
-    assert _cack(hand, ack) == _cack(hand, sack) == 4
-    assert sack["seth"]["ack_psn_offset"] == -1
-    assert hand.counters["duplicates_old"] == 1
-
-
-def test_above_epsn_already_received_is_not_written_and_sacked_without_an_ack() -> None:
-    """Row 3. MRC-RESP-07, MRC-SACK-03."""
-    hand = HandPeer(SMALL)
-    hand.exchange(_write(hand, 3))
-    hand.buffer[:] = bytes(len(hand.buffer))
-    sent = hand.exchange(_write(hand, 3))
-    assert _written(hand) == set()
-    assert not of(sent, ACK)
-    (sack,) = of(sent, SACK)
-    assert (_cack(hand, sack), sack["seth"]["ack_psn_offset"], sack["seth"]["bitmap"]) == (-1, 4, 0b1000)
-    assert hand.counters["duplicates_above_epsn"] == 1
-
-
 def test_the_same_packet_twice_in_one_batch_is_one_packet() -> None:
     hand = HandPeer(SMALL)
     sent = hand.exchange(_write(hand, 1), _write(hand, 1), _write(hand, 0), _write(hand, 0))
