@@ -75,6 +75,8 @@ class Endpoint:
         self.listeners: list[Callable[[Event], None]] = []
         # Called when there is another QP, before its peer can know of it.
         self.new_qp_listeners: list[Callable[[], None]] = []
+        # Whether other endpoints share its addresses, and so get each other's packets. The owner of the ports may know.
+        self.shares_addresses: Callable[[], bool] = lambda: False
         self._draw_rkey = draw_rkey or (lambda: self._random.getrandbits(32))
         self.memory = self.create_memory()
         self._ports = LocalPorts()
@@ -91,6 +93,7 @@ class Endpoint:
             wire=self.config.wire,
             counters=self.counters,
             ports_down=self._ports.down,
+            shares_addresses=lambda: self.shares_addresses(),
             on_peer_port=self._peer_port,
             on_doubt=self._doubts,
         )

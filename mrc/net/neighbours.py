@@ -5,13 +5,15 @@ Each raw socket of a host is given a copy of all MRC packets that arrive there. 
 the SACKs of all. So a process looks whether others share its ports, when it opens them and when it is given many
 packets for QPs it does not have. If so it has each port's socket filter by DQP: its own QPs and DQP 2. Whose the other
 packets are nobody can tell, so they are not counted while it filters. A process that is alone on its ports counts each
-of them, as `unknown_qp`.
+of them, as `unknown_qp`. The filter lets endpoint operations through: answers to requests of others are not counted as
+`unexpected_endpoint_response` while others share the ports.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -40,9 +42,22 @@ class NeighbourFilter:
         self._next_look = 0
         self._until = _SINCE_THE_START
         self._members = 0
+        self._is_shared = False
+        self._known_until = 0
+        endpoint.shares_addresses = self.is_shared
         self.active = shared(ports)
         if self.active:
             self._renew()
+
+    def is_shared(self) -> bool:
+        """Whether another endpoint shares these ports. A no may be 20 ms old, a yes 10 s."""
+        if self.active:
+            return True
+        now = time.monotonic_ns()
+        if now >= self._known_until:
+            self._is_shared = shared(self._ports)
+            self._known_until = now + (HELD_NS if self._is_shared else MANY_NS)
+        return self._is_shared
 
     def look(self, now: int) -> None:
         """Begin or end to filter, by what came for others since the last look. `now` in ns."""

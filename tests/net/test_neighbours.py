@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 from loopback import Inside, needs_root, own_loopback, skipped_without_root
-from patience import Fence
+from patience import Fence, eventually
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.fabric.host_view import FabricPort
@@ -203,6 +203,19 @@ class TestRealSockets:
                 assert not shared([one.port])
                 one.look(MANY + 1)
                 assert one.is_given(OTHERS)
+
+        inside(run)
+
+    def test_an_endpoint_knows_whether_it_shares_its_addresses(self, inside: Inside, version: str) -> None:
+        """Also of one that came later, with few packets."""
+
+        def run() -> None:
+            address, elsewhere = ADDRESSES[version]
+            with closing(Process(address)) as one, closing(Process(elsewhere)):
+                assert not one.endpoint.shares_addresses()
+                with closing(Process(address)) as other:
+                    assert other.endpoint.shares_addresses()
+                    eventually(one.endpoint.shares_addresses)
 
         inside(run)
 

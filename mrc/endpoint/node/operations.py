@@ -85,8 +85,9 @@ class _Request:
 class EndpointOperations:
     """All endpoint operations of one endpoint. `intake` takes packets first, `answers` are those that wait to be sent.
 
-    `ports_down` are its local ports that are down; `on_peer_port(node, plane, up, now)` is called when a peer says
-    that a port of its went down or came back, `on_doubt(node)` when a node has other `doubted` planes.
+    `ports_down` are its local ports that are down; `shares_addresses` says whether other endpoints have its addresses.
+    `on_peer_port(node, plane, up, now)` is called when a peer says that a port of its went down or came back,
+    `on_doubt(node)` when a node has other `doubted` planes.
     """
 
     __slots__ = (
@@ -94,10 +95,12 @@ class EndpointOperations:
         "_counters",
         "_deadlines",
         "_drawn",
+        "_last_updates",
         "_next_id",
         "_peers",
         "_ports_down",
         "_requests",
+        "_shares_addresses",
         "_to_send",
         "_updates",
         "_wire",
@@ -114,6 +117,7 @@ class EndpointOperations:
         wire: WireProfile,
         counters: Counters,
         ports_down: Set[int],
+        shares_addresses: Callable[[], bool],
         on_peer_port: Callable[[PeerNode, int, bool, int], None],
         on_doubt: Callable[[PeerNode], None],
     ) -> None:
@@ -121,6 +125,7 @@ class EndpointOperations:
         self._wire = wire
         self._counters = counters
         self._ports_down = ports_down
+        self._shares_addresses = shares_addresses
         rates = OperationRates(counters)
         self._peers = PeerTable(rates)
         self.answers = OperationAnswers(wire, counters)
@@ -130,6 +135,8 @@ class EndpointOperations:
         self._requests: dict[int, _Request] = {}
         # The port status update that each node has still to answer, by its request id.
         self._updates: dict[PeerKey, int] = {}
+        # The last port status update to each node, answered or not.
+        self._last_updates: dict[PeerKey, int] = {}
         self._to_send: list[int] = []
         # Up while `transmit` has something to do.
         self.pending = Flag()
@@ -152,6 +159,7 @@ class EndpointOperations:
         self.answers.forget(self._peers.handle_of(node))
         self._peers.remove(node)
         self._updates.pop(node.key, None)
+        self._last_updates.pop(node.key, None)
         for req_id in [req_id for req_id, request in self._requests.items() if request.node is node]:
             self._fail(req_id)
 
@@ -250,6 +258,8 @@ class EndpointOperations:
         self._next_id = (req_id + 1) % _REQUEST_IDS
         self._drawn += 1
         self._requests[req_id] = request
+        if request.operation == Operation.PORT_STATUS_UPDATE:
+            self._last_updates[request.node.key] = req_id
         self._to_send.append(req_id)
         self.pending.up = True
         return req_id
@@ -311,11 +321,14 @@ class EndpointOperations:
             or operation != request.operation
             or not any(node is request.node for node in nodes)
         ):
+            ours = self._was_ours(req_id)
             # What another endpoint at our address is answered comes to us as well.
-            self._counters.unexpected_endpoint_response += not is_from_own_address(batch, row)
-            late = request is None and operation == Operation.PORT_STATUS_UPDATE and self._was_ours(req_id)
-            if late and nodes[0].key not in self._updates:
-                # An update of old came through after all, late or twice: say once more what holds.
+            is_for_another = is_from_own_address(batch, row) or (not ours and self._shares_addresses())
+            self._counters.unexpected_endpoint_response += not is_for_another
+            late = request is None and operation == Operation.PORT_STATUS_UPDATE and ours
+            if late and nodes[0].key not in self._updates and req_id != self._last_updates.get(nodes[0].key):
+                # An update of old came through after all: say once more what holds. The latest one may be answered
+                # twice, by two endpoints that share the peer's address: it is what holds.
                 self.update_port_status(nodes[0])
             return
         if operation == Operation.EV_PROBE and now >= request.deadline:

@@ -67,3 +67,20 @@ def test_port_status_of_our_own_is_not_the_peers(hand: HandPeer) -> None:
 def test_a_stray_answer_of_another_machine_is_still_counted(hand: HandPeer) -> None:
     hand.receive(response(7, EV_PROBE))
     assert hand.counters == {"unexpected_endpoint_response": 1}
+
+
+def test_an_answer_to_another_endpoint_at_our_address_is_counted_only_where_there_is_none(hand: HandPeer) -> None:
+    """A peer answers both of us at once; only the owner of the ports knows whether there are two."""
+    (peer,) = (each for each in hand.endpoint.peer_nodes.values() if each is not beside(hand))
+    hand.endpoint.probe_ev(peer, 0)
+    (sent,) = of(hand.transmitted(), REQUEST)
+    hand.endpoint.shares_addresses = lambda: True
+    hand.receive(response(sent.psn + 9, EV_PROBE))
+    assert "unexpected_endpoint_response" not in hand.counters
+    # One of our own still is: answered twice, it was expected once.
+    for _ in range(2):
+        hand.receive(response(sent.psn, EV_PROBE))
+    assert hand.counters["unexpected_endpoint_response"] == 1
+    hand.endpoint.shares_addresses = lambda: False
+    hand.receive(response(sent.psn + 9, EV_PROBE))
+    assert hand.counters["unexpected_endpoint_response"] == 2
