@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -50,7 +51,12 @@ def run_isolated(argv: list[str]) -> None:
     command = isolated_command([sys.executable, "-m", "mrc", *argv])
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(command[0], command, {**os.environ, _MARK: _mount_namespace()})
+    # An interpreter that begins answers an interrupt with a traceback: `mrc.__main__` takes it when it has begun.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        os.execve(command[0], command, {**os.environ, _MARK: _mount_namespace()})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _advice(said: str) -> str:
