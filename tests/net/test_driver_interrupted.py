@@ -17,6 +17,7 @@ from patience import PATIENCE_S
 import mrc.net.calls
 import mrc.net.driver
 import mrc.net.port_care
+import mrc.net.reach
 from mrc.errors import CallerError
 from mrc.fabric import Fabric
 from mrc.lab import Lab
@@ -28,7 +29,7 @@ pytestmark = [
 ]
 TURNS = 3
 # What the loop is made of.
-LOOP = {each.__file__ for each in (mrc.net.driver, mrc.net.calls, mrc.net.port_care)}
+LOOP = {each.__file__ for each in (mrc.net.driver, mrc.net.reach, mrc.net.calls, mrc.net.port_care)}
 
 
 @pytest.fixture(scope="module")
