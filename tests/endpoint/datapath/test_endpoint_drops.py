@@ -94,16 +94,6 @@ def test_the_other_accepted_udp_port_and_any_udp_checksum_are_taken() -> None:
     assert hand.buffer[:2] == b"ab"
 
 
-def test_every_unknown_opcode_is_dropped() -> None:
-    """MRC-WIRE-17."""
-    hand = HandPeer(CONFIG)
-    known = {0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB, 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE}
-    unknown = [value for value in range(256) if value not in known]
-    hand.receive(*(_resealed(hand.request(0, bytes(100)), 48, value) for value in unknown))
-    _untouched(hand)
-    assert hand.counters == {"unknown_opcode": len(unknown)}
-
-
 def test_a_qp_not_yet_ready_to_receive_takes_nothing() -> None:
     hand = HandPeer(CONFIG)
     packet = hand.request(0, b"data")

@@ -39,29 +39,6 @@ def _heard(hand: HandPeer, until: int, every: int = 50 * MICROSECOND, cack: int 
     return [(numbers(hand, [packet])[0], packet.at) for packet in sent]
 
 
-def test_each_packet_has_a_timer_of_its_own() -> None:
-    """Three packets 300 us apart are sent again 300 us apart, each 1 ms after it left. MRC-LOSS-04, MRC-LOSS-07."""
-    hand = _trained(100 * MICROSECOND)
-    started = hand.now
-    left = {}
-    for number in (1, 2, 3):
-        send(hand, 1)
-        left[number] = hand.now
-        _heard(hand, hand.now + 300 * MICROSECOND)
-    again = _heard(hand, started + 1800 * MICROSECOND)
-    assert again == [(number, at + MILLISECOND) for number, at in left.items()]
-
-
-def test_a_timer_that_runs_already_is_not_put_off_by_what_is_sent_later() -> None:
-    """The earliest deadline counts: packet 2, sent 900 us after packet 1, changes nothing for that. MRC-LOSS-04."""
-    hand = _trained(100 * MICROSECOND)
-    started = hand.now
-    send(hand, 1)
-    _heard(hand, started + 900 * MICROSECOND)
-    send(hand, 1)
-    assert _heard(hand, started + 1800 * MICROSECOND) == [(1, started + MILLISECOND)]
-
-
 def test_what_is_acknowledged_in_time_leaves_the_timers_of_the_others() -> None:
     """Packet 1 is acknowledged 100 us before its time; packet 2 has 100 us more. MRC-LOSS-04."""
     hand = _trained(100 * MICROSECOND)
@@ -109,24 +86,11 @@ def test_a_silence_is_longer_than_a_round_trip(quiet: int, again_at: int) -> Non
         assert [(numbers(hand, [packet])[0], packet.at) for packet in sent] == [(1, started + again_at * MICROSECOND)]
 
 
-@pytest.mark.parametrize(
-    ("rtt", "config", "timer"),
-    [
-        pytest.param(MILLISECOND, LossConfig(reorder_guard_packets=1000), 3 * MILLISECOND, id="srtt + 4 rttvar"),
-        pytest.param(
-            MILLISECOND,
-            LossConfig(reorder_guard_packets=1000, path_timer_min_ns=5 * MILLISECOND),
-            5 * MILLISECOND,
-            id="the least",
-        ),
-    ],
-)
-def test_the_timer_doubles_with_each_repeat_of_the_same_packet(rtt: int, config: LossConfig, timer: int) -> None:
-    """behaviour.md: "doubling for each repeat of the same PSN". Packet 2, sent for the first time later, starts anew.
-
-    MRC-LOSS-08.
-    """
-    hand = _trained(rtt, QpConfig(path_mtu=256, timeout=20, loss=config))
+def test_the_least_path_timer_doubles_too() -> None:
+    """behaviour.md: "doubling for each repeat of the same PSN". Packet 2, sent for the first time later, is new."""
+    rtt, timer = MILLISECOND, 5 * MILLISECOND
+    loss = LossConfig(reorder_guard_packets=1000, path_timer_min_ns=timer)
+    hand = _trained(rtt, QpConfig(path_mtu=256, timeout=20, loss=loss))
     started = hand.now
     send(hand, 1)
     again = _heard(hand, started + 7 * timer, every=rtt // 2)

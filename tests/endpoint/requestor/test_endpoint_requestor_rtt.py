@@ -221,18 +221,6 @@ def test_the_path_timer_is_srtt_and_4_rttvar() -> None:
 # ------------------------------------------------------------------ the tail
 
 
-def test_the_tail_probe_comes_one_srtt_and_4_rttvar_after_the_last_transmission() -> None:
-    """behaviour.md, Requestor: "Tail losses are found by a reliability probe one srtt + 4 rttvar after the last
-    transmission, before any coarse timer." MRC-LOSS-09. 300 us here; path timers take at least 1 ms."""
-    hand = _trained()
-    for _ in range(5):
-        (last,) = _send(hand)
-        hand.now += 10 * MICROSECOND
-    sent = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
-    assert [packet.opcode for packet in sent] == [PROBE]
-    assert sent[0].at - last.at == 3 * RTT
-
-
 def test_the_first_sample_decides_when_the_tail_sent_before_it_is_asked_about() -> None:
     """behaviour.md, Requestor: one srtt + 4 rttvar after the last transmission, and no longer the 10 ms it was sent
     under. MRC-LOSS-09."""
@@ -243,18 +231,6 @@ def test_the_first_sample_decides_when_the_tail_sent_before_it_is_asked_about() 
     hand.receive(hand.sack(0))
     (probe,) = of(hand.run(hand.now + 9 * MILLISECOND, stop_at_first=True), PROBE)
     assert probe.at == sent_at + 3 * RTT
-
-
-def test_a_lost_tail_is_back_before_the_path_timer_and_the_local_ack_timeout() -> None:
-    """behaviour.md, Requestor: "before any coarse timer". MRC-LOSS-09. Two of five arrived; the answer says so."""
-    hand = _trained()
-    sent = _send(hand, 5)
-    (probe,) = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
-    hand.now += RTT
-    again = data(hand.exchange(hand.sack(0, above=[1, 3], probe_id=probe["peth"]["probe_id"])))
-    assert numbers(hand, again) == [2, 4, 5]
-    assert again[0].at - sent[0].at == 4 * RTT
-    assert hand.counters["losses_by_hole"] == 3
 
 
 def test_a_lost_retransmission_at_the_tail_is_found_by_a_probe_too() -> None:

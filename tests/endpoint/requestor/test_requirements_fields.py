@@ -11,7 +11,6 @@ from hand_peer import (
     ACK,
     ECT0,
     MICROSECOND,
-    ONLY_IMMEDIATE,
     PROBE,
     REGION_VA,
     SACK,
@@ -26,7 +25,7 @@ from hand_peer import (
     peer_address,
 )
 
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig, ResponderConfig
+from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig
 from mrc.endpoint.paths.addressing import PlanePair, srv6_paths
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
@@ -92,16 +91,6 @@ def test_the_accepted_ports_are_configurable(accepted: tuple[int, ...]) -> None:
         hand.receive(hand.request(number, b"x", va=REGION_VA + number, dport=port))
         assert hand.buffer[number : number + 1] == (b"x" if port in accepted else b"\0"), port
     assert hand.counters["bad_udp_port"] == 3 - len(accepted)
-
-
-def test_a_receiver_that_is_not_ready_is_no_rnr_nak() -> None:
-    """No receive is posted; an RNR NAK has a syndrome from 0x20 to 0x3F, a NAK one from 0x60. MRC-WIRE-18."""
-    for wait_ns in (0, 1000):
-        hand = HandPeer(replace(CONFIG, responder=ResponderConfig(wait_for_receive_ns=wait_ns)))
-        hand.receive(hand.request(0, b"x", op=ONLY_IMMEDIATE))
-        answers = of(hand.run(hand.now + wait_ns), ACK)
-        assert answers
-        assert {answer["aeth"]["syndrome"] & 0xE0 for answer in answers} <= {0x00, 0x60}
 
 
 # ------------------------------------------------------------------ classes

@@ -85,15 +85,6 @@ def test_a_length_that_contradicts_the_opcode_is_refused(why: str, number: int) 
     assert [done.byte_len for done in hand.endpoint.completions] == [0]  # flushed
 
 
-def test_a_lone_last_that_tells_its_length_rightly_starts_no_message() -> None:
-    """A Last with immediate of 1 byte that says 513, as the very first packet: the two before it were never sent.
-    MRC-RESP-18."""
-    hand = _hand()
-    hand.qp.post_receive(1)
-    _refused(hand, _packet(hand, 0, LAST_IMMEDIATE, 1, 513, 512), 0, INVALID)
-    assert hand.counters["invalid_request"] == 1
-
-
 # ------------------------------------------------------------------ packets of one message
 
 
