@@ -12,24 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import secrets
 import selectors
 import socket
-import threading
 import time
-import weakref
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from mrc.collectives.control.channel import SECRET_BYTES, Dialled, Dialling
 from mrc.collectives.control.connection import Connection, Peer, arrived, dialled, peer_of, prepare
 from mrc.collectives.control.listening import Contact, Listener, Listeners, Note
-from mrc.errors import PeerError, SystemRefused
+from mrc.collectives.control.loop import Loop
+from mrc.errors import PeerError
 from mrc.net.exchange.messages import Message, member
 from mrc.net.exchange.tls import make_identity
-from mrc.threads import start_thread
 
 # After a connection was closed, dial the process's addresses. One that answers at none of them for so long is gone.
 # The kernel takes connections for a process that is stopped, but also for one that is just ending, whose listening
@@ -46,12 +42,6 @@ _LOOK_CLOSING_S = 0.002
 _READ = 1 << 16
 _MOST_UNSENT = 1 << 16
 _MOST_WITHOUT_HELLO = 256
-# How long nobody is let in where the system has no descriptor or memory left for one more.
-_ACCEPT_AGAIN_S = 0.2
-_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-_log = logging.getLogger("mrc.collectives")
-_open: weakref.WeakSet[TcpControl] = weakref.WeakSet()
 
 
 class TcpControl:
@@ -66,40 +56,18 @@ class TcpControl:
         self._secret = secrets.token_bytes(SECRET_BYTES)
         self._identity = make_identity()
         self._listeners = Listeners()
-        self._lock = threading.Lock()
-        self._asked: deque[Callable[[], object]] = deque()
         self._peers: dict[str, Peer] = {}
         self._strangers: dict[Connection, None] = {}  # the one that has been here longest first
-        self._accept_at: float | None = None
         self._closing: float | None = None
-        self._over = False
-        with _no_fork:
-            self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            self._selector = selectors.DefaultSelector()
-            try:
-                self._server = socket.create_server(
-                    ("::", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True
-                )
-            except OSError as error:
-                os.close(self._wake)
-                self._selector.close()
-                raise SystemRefused(error.errno, f"no port to listen on for other ranks: {error.strerror}") from None
-            _open.add(self)
-        self._server.setblocking(False)
-        self._selector.register(self._server, selectors.EVENT_READ, self._accept)
-        self._selector.register(self._wake, selectors.EVENT_READ, self._hear_wake)
+        self._loop = Loop(self._accept, self._due, self._look, self._failed)
         self._contact: Contact = {
             "process": self._process,
             "addresses": list(self._addresses),
-            "port": self._server.getsockname()[1],
+            "port": self._loop.port,
             "fingerprint": self._identity.fingerprint.hex(),
             "secret": self._secret.hex(),
         }
-        try:
-            self._thread = start_thread(self._run, name="mrc control")
-        except SystemRefused:
-            self._release()
-            raise
+        self._loop.start()
 
     @property
     def contact(self) -> Contact:
@@ -116,58 +84,30 @@ class TcpControl:
     def meet(self, contact: Contact) -> str:
         peer = peer_of(contact, self._process)
         if peer.process != self._process:
-            self._ask(lambda: self._add(peer))
+            self._loop.ask(lambda: self._add(peer))
         return peer.process
 
     def say(self, process: str, inbox: str, note: Note) -> None:
         if process == self._process:
-            self._ask(lambda: self._listeners.hear(process, inbox, note))
+            self._loop.ask(lambda: self._listeners.hear(process, inbox, note))
         else:
-            self._ask(lambda: self._say(process, {"to": inbox, "note": note}))
+            self._loop.ask(lambda: self._say(process, {"to": inbox, "note": note}))
 
     def close(self) -> None:
-        self._ask(self._begin_to_close)
-        self._thread.join()
-        self._release()
+        self._loop.ask(self._begin_to_close)
+        self._loop.close()
 
-    def _ask(self, action: Callable[[], object]) -> None:
-        with self._lock:
-            if not self._over:
-                self._asked.append(action)
-                with contextlib.suppress(OSError):
-                    os.eventfd_write(self._wake, 1)
+    # ------------------------------------------------------------------ the loop's thread
 
-    # ------------------------------------------------------------------ the thread
+    def _failed(self, error: Exception) -> None:
+        """Nobody would learn any more that a rank has ended: let the groups fail."""
+        self._listeners.broken(f"this process's control failed: {type(error).__name__}: {error}")
 
-    def _run(self) -> None:
-        try:
-            self._serve()
-        except Exception as error:
-            # Nobody would learn any more that a rank has ended: say so, and let the groups fail.
-            _log.exception("the control of this process has failed")
-            self._listeners.broken(f"this process's control failed: {type(error).__name__}: {error}")
-
-    def _serve(self) -> None:
-        while True:
-            known = self._selector.get_map()
-            happened = self._selector.select(self._patience())
-            with _no_fork:
-                for key, events in happened:
-                    # An earlier event may have closed this connection.
-                    if known.get(key.fd) is key:
-                        key.data(events)
-                while self._asked:
-                    self._asked.popleft()()
-                now = time.monotonic()
-                if self._closing is not None and (now >= self._closing or self._all_is_said()):
-                    return
-                self._look(now)
-
-    def _patience(self) -> float | None:
-        now = time.monotonic()
+    def _due(self) -> float | None:
+        """When to look next if nothing happens."""
         if self._closing is not None:
-            return _LOOK_CLOSING_S
-        due: list[float] = [] if self._accept_at is None else [self._accept_at]
+            return time.monotonic() + _LOOK_CLOSING_S
+        due: list[float] = []
         for peer in self._present():
             due += peer.dial_at.values()
             due += [each.since + _DIAL_TIMEOUT_S for each in peer.connections if not each.connected]
@@ -175,16 +115,15 @@ class TcpControl:
                 due.append(peer.doubted_since + GONE_AFTER_S)
         if self._strangers:
             due.append(next(iter(self._strangers)).since + _HELLO_TIMEOUT_S)
-        return max(0.0, min(due) - now) if due else None
+        return min(due, default=None)
 
     def _present(self) -> list[Peer]:
         return [each for each in self._peers.values() if not each.left and not self._listeners.is_gone(each.process)]
 
-    def _look(self, now: float) -> None:
-        """Do what is due: dial, give up attempts, give up processes that say nothing."""
-        if self._accept_at is not None and now >= self._accept_at:
-            self._accept_at = None
-            self._selector.register(self._server, selectors.EVENT_READ, self._accept)
+    def _look(self, now: float) -> bool:
+        """Do what is due: dial, give up attempts, give up processes that say nothing. Returns whether it is over."""
+        if self._closing is not None and (now >= self._closing or self._all_is_said()):
+            return True
         for stranger in [each for each in self._strangers if now >= each.since + _HELLO_TIMEOUT_S]:
             self._discard(stranger)
         for peer in self._present():
@@ -199,10 +138,7 @@ class TcpControl:
             doubted = peer.doubted_since
             if doubted is not None and now >= doubted + GONE_AFTER_S and not any(e.connected for e in peer.connections):
                 self._gone(peer, "its connection closed, and none of its addresses answers")
-
-    def _hear_wake(self, _: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
+        return False
 
     # ------------------------------------------------------------------ connections
 
@@ -214,15 +150,7 @@ class TcpControl:
             peer.dial_at = dict.fromkeys(range(len(peer.addresses)), first)
         return known
 
-    def _accept(self, _: int) -> None:
-        try:
-            sock, _address = self._server.accept()
-        except OSError as error:
-            if error.errno in _FULL:
-                # It waits in the backlog; this thread must not spin.
-                self._selector.unregister(self._server)
-                self._accept_at = time.monotonic() + _ACCEPT_AGAIN_S
-            return
+    def _accept(self, sock: socket.socket) -> None:
         if len(self._strangers) >= _MOST_WITHOUT_HELLO:
             # A rank needs a moment only: those who dawdle cannot lock it out.
             self._discard(next(iter(self._strangers)))
@@ -255,7 +183,7 @@ class TcpControl:
             connection.sock.setblocking(False)
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.dialled else 0)
         try:
-            self._selector.register(connection.sock, events, lambda events: self._on_events(connection, events))
+            self._loop.watch(connection.sock, events, lambda events: self._on_events(connection, events))
         except OSError:
             # No memory for one more, or too many are watched: as if it had broken.
             self._lose(connection)
@@ -352,9 +280,7 @@ class TcpControl:
                 break
             del connection.unsent[:sent]
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
-        known = self._selector.get_key(connection.sock)
-        if known.events != events:
-            self._selector.modify(connection.sock, events, known.data)
+        self._loop.change(connection.sock, events)
 
     def _say(self, process: str, note: Note) -> None:
         peer = self._peers.get(process)
@@ -426,9 +352,7 @@ class TcpControl:
     def _discard(self, connection: Connection) -> None:
         self._strangers.pop(connection, None)
         connection.closed = True
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(connection.sock)
-        connection.sock.close()
+        self._loop.drop(connection.sock)
 
     def _begin_to_close(self) -> None:
         for process in list(self._peers):
@@ -444,32 +368,3 @@ class TcpControl:
             )
             for peer in self._present()
         )
-
-    def _release(self) -> None:
-        with self._lock:
-            if self._over:
-                return
-            self._over = True
-        self._close_descriptors()
-
-    def _close_descriptors(self) -> None:
-        connections = [*self._strangers, *(each for peer in self._peers.values() for each in peer.connections)]
-        for connection in connections:
-            connection.sock.close()
-        self._selector.close()
-        self._server.close()
-        os.close(self._wake)
-
-
-def _after_fork() -> None:
-    """A child must not hold what tells the other ranks that this process has ended."""
-    for control in list(_open):
-        if not control._over:  # noqa: SLF001
-            control._over = True  # noqa: SLF001
-            control._close_descriptors()  # noqa: SLF001
-    _no_fork.release()
-
-
-# Held while a socket is made until it is known here, which a fork in between would hide from the child.
-_no_fork = threading.RLock()
-os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_after_fork)
