@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Protocol
-
-import numpy as np
 
 from mrc.sim.clock import Clock
 from mrc.sim.fault import SimulationFault
@@ -21,6 +20,8 @@ REFILL_BELOW = 2
 MOST_WAITING = 4
 PULL = 2  # packets at a time
 _PULL_UNQUEUED = 64
+# Where the address of a sockaddr_in6 is.
+_ADDRESS = slice(8, 24)
 
 Observer = Callable[[int, str, bytes], None]
 
@@ -32,6 +33,17 @@ class Agent(Protocol):
     def transmit(self, batch: TransmitBatch, now: int) -> int: ...
     def next_deadline(self) -> int | None: ...
     def on_timer(self, now: int) -> None: ...
+
+
+class _Pulled:
+    """Packets that were pulled, and their columns as bytes and numbers: most batches are of one packet."""
+
+    __slots__ = ("batch", "classes", "destinations", "ports")
+
+    def __init__(self, capacity: int) -> None:
+        self.batch = TransmitBatch(capacity)
+        self.ports, self.classes = self.batch.port.data, self.batch.traffic_class.data
+        self.destinations = [row.data[_ADDRESS] for row in self.batch.destination]
 
 
 class HostPort:
@@ -92,7 +104,7 @@ class SimHost:
         self._coalesce_ns = coalesce_ns
         self._inbox: list[tuple[SimPacket, int]] = []
         self._timer_at: int | None = None
-        self._batches = TransmitBatch(PULL), TransmitBatch(_PULL_UNQUEUED)
+        self._batches = _Pulled(PULL), _Pulled(_PULL_UNQUEUED)
 
     # ------------------------------------------------------------------ packets in
 
@@ -126,32 +138,27 @@ class SimHost:
     def _pull(self) -> None:
         agent, now = self.agent, self._clock.now
         queued = any(port.model.rate_bps is not None for port in self.ports.values())
-        batch = self._batches[0 if queued else 1]
+        pulled = self._batches[0 if queued else 1]
+        batch = pulled.batch
         while self._has_room() and agent.transmit(batch, now):
-            self._launch(batch, now)
+            self._launch(pulled, now)
             batch.clear()
         batch.clear()
 
     def _has_room(self) -> bool:
-        least, most = MOST_WAITING, 0
-        for port in self.ports.values():
-            if port.up:
-                waiting = port.waiting
-                least, most = min(least, waiting), max(most, waiting)
-        return most < MOST_WAITING and (least < REFILL_BELOW or least == MOST_WAITING)
+        waiting = [port.waiting for port in self.ports.values() if port.up]
+        return not waiting or (min(waiting) < REFILL_BELOW and max(waiting) < MOST_WAITING)
 
-    def _launch(self, batch: TransmitBatch, now: int) -> None:
-        count = batch.count
-        addresses = batch.destination[:count, 8:24].tobytes()
-        ports = batch.port[:count].tolist()
-        for row, traffic_class in enumerate(batch.traffic_class[:count].tolist()):
-            data = batch.packet(row)
+    def _launch(self, pulled: _Pulled, now: int) -> None:
+        batch = pulled.batch
+        for row in range(batch.count):
+            data, traffic_class = batch.packet(row), pulled.classes[row]
             for observer in self._observers:
                 observer(now, self.name, data)
-            destination = int.from_bytes(addresses[16 * row : 16 * row + 16], "big")
+            destination = int.from_bytes(pulled.destinations[row], "big")
             priority = traffic_class >> 2 in self._priority_dscps
             packet = SimPacket(data, len(data) + OUTER_BYTES, destination, traffic_class, priority)
-            egress = self.ports[ports[row]]
+            egress = self.ports[pulled.ports[row]]
             if self.taps and egress.up:
                 for tap in self.taps:
                     tap(packet, True)
@@ -174,14 +181,9 @@ class SimHost:
 
 def received_batch(arrivals: list[tuple[SimPacket, int]]) -> ReceivedBatch:
     """One batch of these packets and the ports they came in on. A long packet alone is not copied."""
-    count = len(arrivals)
-    lengths = np.array([len(packet.data) for packet, _ in arrivals], np.int64)
-    if count == 1 and lengths[0] >= HEADER_ROOM:
-        data = np.frombuffer(arrivals[0][0].data, np.uint8).reshape(1, -1)
-    else:
-        data = np.zeros((count, max(HEADER_ROOM, int(lengths.max()))), np.uint8)
-        for row, (packet, _) in zip(data, arrivals, strict=True):
-            row[: len(packet.data)] = np.frombuffer(packet.data, np.uint8)
-    ports = np.array([port for _, port in arrivals], np.int64)
-    classes = np.array([packet.traffic_class for packet, _ in arrivals], np.int64)
-    return ReceivedBatch(data, data.shape[1], count, lengths, ports, classes)
+    lengths = array("q", [len(packet.data) for packet, _ in arrivals])
+    room = max(HEADER_ROOM, max(lengths))
+    data = b"".join([packet.data.ljust(room, b"\0") for packet, _ in arrivals])
+    ports = array("q", [port for _, port in arrivals])
+    classes = array("q", [packet.traffic_class for packet, _ in arrivals])
+    return ReceivedBatch(data, room, len(arrivals), lengths, ports, classes)
