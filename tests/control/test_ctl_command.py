@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
 from control_pair import spine_ev
 from control_served import Served, serving
+from patience import PATIENCE_S
 
 from mrc.cli import main
 from mrc.endpoint.paths.states import EvState
@@ -299,6 +301,39 @@ def test_events(served: Served) -> None:
     (event,) = map(json.loads, result.stdout.splitlines())
     assert (event["event"], event["ev"], event["state"], event["name"]) == ("ev", spine_ev(0, 1), "denied", "h0")
     served.before_turn = lambda: None
+
+
+def test_events_of_an_endpoint_that_starts_meanwhile(served: Served) -> None:
+    """It is found, its events are shown, and the end is when all have ended."""
+    both = [served]
+    turns = 0
+
+    def start() -> None:
+        if len(both) == 1 and any(served.pair.left.endpoint.ev_events.wanted_flags):
+            both.append(Served(served.pair, "h1"))
+            both[1].before_turn = deny_and_end
+
+    def deny_and_end() -> None:
+        nonlocal turns
+        if any(served.pair.right.endpoint.ev_events.wanted_flags):
+            paths = served.right.figures.paths
+            assert paths is not None
+            if paths.state[1] == GOOD:
+                paths.deny(spine_ev(0, 1))
+            turns += 1
+        if turns == 100:
+            for each in both:
+                each.server.close()
+                each.server = cast(Any, SimpleNamespace(attend=lambda: 0, close=lambda: None))
+
+    served.before_turn = start
+    argv = ["ctl", "events", "--endpoint", "all", "--seconds", str(PATIENCE_S)]
+    result = serving(both, lambda: CliRunner().invoke(main, argv))
+    assert result.exit_code == 0, result
+    assert "listening to" in result.stderr.splitlines()[1]
+    assert "all endpoints have ended" in result.stderr
+    (line,) = result.stdout.splitlines()
+    assert re.search(r" h1  EV 0x00000001 \(plane 0, spine 1\) to h0: denied", line)
 
 
 def _deny_once(served: Served) -> None:

@@ -59,27 +59,26 @@ def endpoint_or_host_option(function: F) -> F:
     )(function)
 
 
-@contextmanager
-def connected(wanted: Sequence[str]) -> Iterator[list[tuple[FoundEndpoint, ControlClient]]]:
-    """The endpoints that are meant, and a connection to each. Raises CallerError when that is not clear."""
+def client_of(found: FoundEndpoint) -> ControlClient:
+    """A connection to an endpoint, whose refusals say which one it was. Raises SystemRefused when it has gone."""
     from mrc.control.errors import ControlError
     from mrc.net.control.client import ControlClient
 
     class NamedClient(ControlClient):
-        """Whose refusals say which endpoint it was."""
-
-        def __init__(self, found: FoundEndpoint) -> None:
-            super().__init__(found.path)
-            self._found = found
-
         def answer(self, number: int, deadline: float) -> Any:
             try:
                 return super().answer(number, deadline)
             except ControlError as error:
-                raise ControlError(error.errno or 0, f"{self._found}: {error.reason}", error.needed) from None
+                raise ControlError(error.errno or 0, f"{found}: {error.reason}", error.needed) from None
 
+    return NamedClient(found.path)
+
+
+@contextmanager
+def connected(wanted: Sequence[str]) -> Iterator[list[tuple[FoundEndpoint, ControlClient]]]:
+    """The endpoints that are meant, and a connection to each. Raises CallerError when that is not clear."""
     with ExitStack() as stack:
-        yield [(found, stack.enter_context(NamedClient(found))) for found in _chosen(wanted)]
+        yield [(found, stack.enter_context(client_of(found))) for found in _chosen(wanted)]
 
 
 @contextmanager

@@ -4,21 +4,26 @@
 from __future__ import annotations
 
 import json
+import math
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mrc.cli.common import DURATION, note
-from mrc.cli.ctl.endpoints import about, connected, endpoint_option, spines_of
+from mrc.cli.ctl.endpoints import ALL, about, client_of, connected, endpoint_option, spines_of
+from mrc.errors import MrcError
 from mrc.trace.vocabulary import EV_STATES
 from mrc.untrusted import printable
 
 if TYPE_CHECKING:
     from mrc.net.control.client import ControlClient, FoundEndpoint
 
+# How often it looks for endpoints that have started, and how long they have to answer, s.
+_LOOK_S, _ANSWER_S = 1.0, 0.5
 _STATES = tuple(state.lower() for state in EV_STATES)
 
 
@@ -40,43 +45,82 @@ _STATES = tuple(state.lower() for state in EV_STATES)
 def events(as_json: bool, states: tuple[str, ...], seconds: float | None, limit: int, wanted: tuple[str, ...]) -> None:
     """Show events as they happen: EVs that change state, ports that go down or up, QPs that fail.
 
-    It never blocks an endpoint: events that are not read in time are dropped and counted. It ends when the endpoints
-    have ended.
+    It never blocks an endpoint: events that are not read in time are dropped and counted. With `--endpoint all` those
+    that start later are found within a second. It ends when the endpoints have ended.
 
     \b
     Examples:
       mrc ctl events
       mrc ctl events --endpoint h0 --json
-      mrc ctl events --state assumed_bad --seconds 10
+      mrc ctl events --endpoint all --state assumed_bad --seconds 10
     """
     deadline = None if seconds is None else time.monotonic() + seconds
-    with connected(wanted) as clients:
-        # Events name the EV and its plane; which spine an EV passes does not change, so one look is enough.
-        spines = {} if as_json else {number: spines_of(client) for number, (_, client) in enumerate(clients)}
-        asked: dict[str, Any] = {"states": list(states)} if states else {}
-        for _, client in clients:
-            client.request("subscribe", limit=limit, **asked)
+    asked: dict[str, Any] = {"limit": limit, **({"states": list(states)} if states else {})}
+    with ExitStack() as stack:
+        clients = stack.enter_context(connected(wanted))
+        watched = [_Watched(found, client, asked, as_json) for found, client in clients]
         if not as_json:
-            note(f"listening to {', '.join(str(found) for found, _ in clients)}")
-        left = dict(enumerate(clients))
-        while left and (deadline is None or time.monotonic() < deadline):
-            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-            for number, (found, client) in list(left.items()):
-                if not _tell(found, client, as_json, spines.get(number, {})):
-                    del left[number]
-            select.select([client.fileno() for _, client in left.values()], (), (), wait if left else 0)
+            note(f"listening to {', '.join(str(each.found) for each in watched)}")
+        seen = {each.found for each in watched}
+        look_at = time.monotonic() + _LOOK_S if ALL in wanted else math.inf
+        while watched and (deadline is None or time.monotonic() < deadline):
+            if time.monotonic() >= look_at:
+                for each in _newcomers(stack, seen, asked, as_json):
+                    if not as_json:
+                        note(f"listening to {each.found}, too")
+                    watched.append(each)
+                look_at = time.monotonic() + _LOOK_S
+            watched = [each for each in watched if each.tell()]
+            until = min(look_at, math.inf if deadline is None else deadline)
+            wait = None if until == math.inf else max(0.0, until - time.monotonic())
+            select.select([each.client.fileno() for each in watched], (), (), wait if watched else 0)
         if deadline is None or time.monotonic() < deadline:
-            note("the endpoint has ended" if len(clients) == 1 else "all endpoints have ended")
+            note("the endpoint has ended" if len(seen) == 1 else "all endpoints have ended")
 
 
-def _tell(found: FoundEndpoint, client: ControlClient, as_json: bool, spines: Mapping[int, int]) -> bool:
-    """Everything that has come. False when the endpoint has gone."""
-    for event in client.arrived():
-        if as_json:
-            click.echo(json.dumps({**about(found), **event}))
-        else:
-            click.echo(f"{_clock(event)}  {found.name}  {printable(_words(event, spines))}")
-    return not client.gone
+class _Watched:
+    """An endpoint whose events are shown."""
+
+    def __init__(self, found: FoundEndpoint, client: ControlClient, asked: Mapping[str, Any], as_json: bool) -> None:
+        self.found, self.client = found, client
+        self._as_json = as_json
+        # Events name the EV and its plane. Which spine an EV passes does not change.
+        self._spines: dict[int, int | None] = {}
+        client.request("subscribe", **asked)
+
+    def tell(self) -> bool:
+        """Show everything that has come. False when the endpoint has gone."""
+        for event in self.client.arrived():
+            if self._as_json:
+                click.echo(json.dumps({**about(self.found), **event}))
+            else:
+                click.echo(f"{_clock(event)}  {self.found.name}  {printable(_words(event, self._spine_of(event)))}")
+        if self.client.gone:
+            self.client.close()
+        return not self.client.gone
+
+    def _spine_of(self, event: Mapping[str, Any]) -> int | None:
+        if event["event"] != "ev":
+            return None
+        if event["ev"] not in self._spines:
+            with suppress(MrcError):  # gone, or busy: its events come all the same
+                self._spines |= spines_of(self.client)
+            self._spines.setdefault(event["ev"], None)
+        return self._spines[event["ev"]]
+
+
+def _newcomers(
+    stack: ExitStack, seen: set[FoundEndpoint], asked: Mapping[str, Any], as_json: bool
+) -> Iterator[_Watched]:
+    """The endpoints that have started since, which then count as seen."""
+    from mrc.net.control.client import endpoints
+
+    for found in endpoints(_ANSWER_S).found:
+        if found not in seen:
+            with suppress(MrcError):  # it has ended again
+                watched = _Watched(found, stack.enter_context(client_of(found)), asked, as_json)
+                seen.add(found)
+                yield watched
 
 
 def _clock(event: dict[str, Any]) -> str:
@@ -86,9 +130,8 @@ def _clock(event: dict[str, Any]) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at_s)) + f".{int(at_s % 1 * 1e6):06d}"
 
 
-def _words(event: dict[str, Any], spines: Mapping[int, int]) -> str:
+def _words(event: dict[str, Any], spine: int | None) -> str:
     if event["event"] == "ev":
-        spine = spines.get(event["ev"])
         way = f"plane {event['plane']}" + ("" if spine is None else f", spine {spine}")
         where = f"EV {event['ev']:#010x} ({way}) to {event['peer']}"
         return f"{where}: {event['state']}  QP {event['qp_num']:#08x}"
