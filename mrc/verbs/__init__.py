@@ -9,6 +9,7 @@ A write from one host of a simulated fabric to another:
 >>> from mrc.fabric import Clos
 >>> from mrc.sim import SimFabric
 >>> from mrc.sim.device import SimDevice
+>>> from mrc.verbs import QP, AccessFlag, Context, SendWR, WROpcode, connect, describe
 >>> fabric, ends = SimFabric(Clos(planes=2), seed=1), []
 >>> for host in ("h0", "h1"):
 ...     pd = Context(SimDevice(fabric, host)).pd()
@@ -27,31 +28,38 @@ A write from one host of a simulated fabric to another:
 ('SUCCESS', b'hello')
 """
 
-from mrc.verbs.attributes import AHAttr, DeviceAttr, PortAttr, QPAttr, QPCap, QpHint
-from mrc.verbs.connection import ConnectionParameters, connect, describe
-from mrc.verbs.context import AsyncEvent, Context
-from mrc.verbs.cq import CQ, CompChannel
-from mrc.verbs.device import Device, DevicePort
-from mrc.verbs.enums import (
-    AccessFlag,
-    AsyncEventType,
-    DeviceCap,
-    PortState,
-    ProtocolVersion,
-    QPAttrMask,
-    QPState,
-    SendFlag,
-    WCOpcode,
-    WCStatus,
-    WROpcode,
-)
-from mrc.verbs.errors import VerbsError
-from mrc.verbs.figures import QPFigures
-from mrc.verbs.memory import MR, PD
-from mrc.verbs.qp import QP
-from mrc.verbs.remote import RemoteMemory
-from mrc.verbs.retries import FOR_JOBS, Retries
-from mrc.verbs.work import SGE, WC, RecvWR, SendWR
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mrc.verbs.attributes import AHAttr, DeviceAttr, PortAttr, QPAttr, QPCap, QpHint
+    from mrc.verbs.connection import ConnectionParameters, connect, describe
+    from mrc.verbs.context import AsyncEvent, Context
+    from mrc.verbs.cq import CQ, CompChannel
+    from mrc.verbs.device import Device, DevicePort
+    from mrc.verbs.enums import (
+        AccessFlag,
+        AsyncEventType,
+        DeviceCap,
+        PortState,
+        ProtocolVersion,
+        QPAttrMask,
+        QPState,
+        SendFlag,
+        WCOpcode,
+        WCStatus,
+        WROpcode,
+    )
+    from mrc.verbs.errors import VerbsError
+    from mrc.verbs.figures import QPFigures
+    from mrc.verbs.memory import MR, PD
+    from mrc.verbs.qp import QP
+    from mrc.verbs.remote import RemoteMemory
+    from mrc.verbs.retries import FOR_JOBS, Retries
+    from mrc.verbs.work import SGE, WC, RecvWR, SendWR
 
 __all__ = [
     "CQ",
@@ -93,3 +101,35 @@ __all__ = [
     "connect",
     "describe",
 ]
+
+# A command that asks an endpoint of another process has a use for a few of these, and none for an endpoint.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attributes": ("AHAttr", "DeviceAttr", "PortAttr", "QPAttr", "QPCap", "QpHint"),
+        "connection": ("ConnectionParameters", "connect", "describe"),
+        "context": ("AsyncEvent", "Context"),
+        "cq": ("CQ", "CompChannel"),
+        "device": ("Device", "DevicePort"),
+        "enums": (
+            "AccessFlag",
+            "AsyncEventType",
+            "DeviceCap",
+            "PortState",
+            "ProtocolVersion",
+            "QPAttrMask",
+            "QPState",
+            "SendFlag",
+            "WCOpcode",
+            "WCStatus",
+            "WROpcode",
+        ),
+        "errors": ("VerbsError",),
+        "figures": ("QPFigures",),
+        "memory": ("MR", "PD"),
+        "qp": ("QP",),
+        "remote": ("RemoteMemory",),
+        "retries": ("FOR_JOBS", "Retries"),
+        "work": ("SGE", "WC", "RecvWR", "SendWR"),
+    },
+)

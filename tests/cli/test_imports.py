@@ -20,7 +20,15 @@ SENDING = "import mrc.cli.send, mrc.cli.transfer_output, mrc.net.node, mrc.net.t
 RECEIVING = "import mrc.cli.recv, mrc.cli.transfer_output, mrc.net.node, mrc.net.transfer.receiver"
 # Of mrc, beside the endpoint it runs. Where many senders start together each of them pays for each module.
 MOST_OF_A_SENDER = 52
-LAZY = ["mrc.control", "mrc.net.control", "mrc.net.exchange", "mrc.net.transfer", "mrc.fabric", "mrc.trace"]
+LAZY = [
+    "mrc.control",
+    "mrc.net.control",
+    "mrc.net.exchange",
+    "mrc.net.transfer",
+    "mrc.fabric",
+    "mrc.trace",
+    "mrc.verbs",
+]
 
 
 def modules_after(script: str) -> set[str]:
