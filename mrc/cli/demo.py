@@ -78,6 +78,8 @@ def demo(
     """
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
 
+    if not cut_after:
+        raise click.BadParameter("above 0%: every path is to carry data before the cut", param_hint="'--cut-after'")
     if not is_isolated():
         run_isolated(sys.argv[1:])
     private_run_directory()

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
+import tempfile
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +25,7 @@ from mrc.lab import Lab
 from mrc.lab.children import start_on
 from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
+from mrc.report.units import size_text
 from mrc.untrusted import own_json
 from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
@@ -170,6 +174,7 @@ def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
     shape = Clos(planes=plan.planes, spines=plan.spines)
     for path in plan.files:
         _check_writable(path)
+    _check_room(Path(tempfile.gettempdir()), plan.size)
     with scratch_directory("mrc-demo-") as scratch, Lab.up(LAB_NAME, shape) as lab:
         say(
             f"a fabric of {len(shape.nodes)} namespaces: {plan.planes} planes x {plan.spines} spines, "
@@ -356,6 +361,17 @@ def _new_lines(path: Path, at: int) -> tuple[list[dict[str, Any]], int]:
         return [], at
     whole = data.rfind(b"\n") + 1
     return [own_json(line) for line in data[:whole].splitlines()], at + whole
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Raise SystemRefused where a file of `size` bytes and its copy have no room."""
+    free = shutil.disk_usage(directory).free
+    if 2 * size > free:
+        raise SystemRefused(
+            errno.ENOSPC,
+            f"{directory} has {size_text(free)} free, the file and its copy take {size_text(2 * size)}: "
+            "send less with --size, or set TMPDIR to another directory",
+        )
 
 
 def _write_random(path: Path, size: int) -> None:

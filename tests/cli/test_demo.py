@@ -207,7 +207,15 @@ def test_interrupted(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--cut-after", "30"], ["--loss", "101%"], ["--size", "x"], ["--planes", "0"], ["--spines", "257"]]
+    "options",
+    [
+        ["--cut-after", "30"],
+        ["--cut-after", "0%"],
+        ["--loss", "101%"],
+        ["--size", "x"],
+        ["--planes", "0"],
+        ["--spines", "257"],
+    ],
 )
 def test_usage_errors_end_with_2(options: list[str]) -> None:
     process = demo(*options)
@@ -225,6 +233,21 @@ def test_a_file_that_cannot_be_written_is_named_before_anything_is_built(
     assert (process.returncode, out) == (1, "")
     # No line about a fabric before it.
     assert err == f"Error: {tmp_path / 'missing' / file}: cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize("size", ["1TiB", "99999999999TiB"])
+def test_a_file_that_has_no_room_is_refused_before_anything_is_built(size: str, tmp_path: Path) -> None:
+    """It would take all that the disk has left before it fails."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    script = 'mount -t tmpfs -o size=1m none "$1" && TMPDIR=$1 exec "$2" -m mrc demo --size "$3"'
+    argv = [*mounted, script, "sh", str(small), sys.executable, size]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert f"{small} has" in line
+    assert "send less with --size" in line
 
 
 @pytest.mark.parametrize("kind", sorted({core.INTERPRETED, CORE.kind}))
