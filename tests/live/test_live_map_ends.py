@@ -82,6 +82,10 @@ def test_show_says_at_once_that_nobody_serves_and_which_maps_there_are() -> None
         assert document["is_served"] is False
         # The other's goes on, and is offered to who has the name wrong.
         assert json.loads(show("--name", two.name, "--json").stdout)["is_served"] is True
+        # It has only begun: what is still to be started is said.
+        done = show("--name", two.name)
+        assert (done.returncode, done.stdout) == (0, "nothing is known\n0 of 2 hosts report, 0 probes a second\n")
+        assert done.stderr == f"no agent has reported yet: `mrc map agent --all --name {two.name}` starts them\n"
         done = show("--name", f"{two.name}x")
         assert (done.returncode, done.stdout) == (1, "")
         (line,) = done.stderr.splitlines()

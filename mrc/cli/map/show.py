@@ -71,6 +71,8 @@ def show(name: str, as_json: bool, since: int | None, history: Path | None, deny
         print_json({**document, "age_s": round(age_ns / 1e9, 3), "is_served": is_at_work, "past": past})
     elif deny_list != Path("-"):
         _print(document, past)
+        if is_at_work and not document["agents"]:
+            note(f"no agent has reported yet: `mrc map agent --all --name {lab}` starts them")
     if not is_at_work:
         not_here = "`mrc map serve` is there, but is stopped or busy, or has another history: --history"
         why = not_here if is_served(lab) else no_map_of(lab)
