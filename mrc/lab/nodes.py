@@ -145,6 +145,7 @@ class LabNodes:
         node: str,
         argv: Sequence[str],
         env: Mapping[str, str] | None = None,
+        *,
         start: Callable[..., subprocess.Popen[Any]] = subprocess.Popen,
         **options: Any,
     ) -> subprocess.Popen[Any]:
