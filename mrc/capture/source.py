@@ -92,10 +92,10 @@ class Source:
         try:
             got = self.stream.readinto1(self.view[self.end : room])  # type: ignore[attr-defined]
         except (EOFError, ValueError, zlib.error) as error:
-            self._failure = self.damaged(f"the compressed data is damaged ({error})", self.base + self.end)
+            self._failure = self._damaged_archive(error)
         except OSError as error:
             if error.errno is None:  # gzip.BadGzipFile, of the checksum at the end
-                self._failure = self.damaged(f"the compressed data is damaged ({error})", self.base + self.end)
+                self._failure = self._damaged_archive(error)
             else:
                 self._failure = SystemRefused(f"{self.name}: reading failed: {error.strerror}")
         else:
@@ -123,6 +123,9 @@ class Source:
         """The error to raise for damage at `offset`, by default at the next unread byte."""
         at = self.offset if offset is None else offset
         return PeerError(f"{self.name}: {what} at byte {at}; what stands before it is whole, the rest is left out")
+
+    def _damaged_archive(self, error: Exception) -> PeerError:
+        return self.damaged(f"the compressed data is damaged ({error}): what it unpacks to ends", self.base + self.end)
 
     def cut_short(self, what: str, start: int, needed: int) -> PeerError:
         """The error to raise when the stream ends inside `what`, which begins at `start` and takes `needed` bytes."""
