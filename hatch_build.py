@@ -31,7 +31,8 @@ except ImportError:  # tools/build-core needs none
     BuildHookInterface = object
 
 ROOT = Path(__file__).resolve().parent
-OPTIMISED = ["-O2", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
+# Floats as in Python, on any processor. What a compiler says of C that nobody wrote helps nobody.
+OPTIMISED = ["-O2", "-g0", "-w", "-fno-strict-aliasing", "-ffp-contract=off"]
 # Fewer pieces to map and to protect at each start.
 LINKED = ["-Wl,-z,noseparate-code", "-Wl,-z,norelro"]
 # Of a build by clang. Its coverage is what libFuzzer looks at.
@@ -52,6 +53,7 @@ DIRECTIVES = {
     "annotation_typing": False,  # the types are those of the .pxd that hatch_declarations.py makes
     "embedsignature": True,
     "auto_pickle": False,
+    "show_performance_hints": False,
     "binding": False,  # functions of C, not objects that each import makes
 }
 # What all modules need of Cython's own code is compiled once.
