@@ -69,8 +69,8 @@ def no_descriptor_left(request: pytest.FixtureRequest) -> Iterator[None]:
     assert after <= before + _SPARE_DESCRIPTORS, f"{request.node.nodeid} left {after - before} descriptors open"
 
 
-# Started by nohup, or in the background of a script, tests would ignore SIGHUP or SIGINT, and so would the programs that
-# they start.
+# Started by nohup, or in the background of a script, tests would ignore SIGHUP or SIGINT, and so would the programs
+# that they start.
 _AT_FIRST = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGINT: signal.default_int_handler,
