@@ -181,7 +181,7 @@ def _made_of(of: ModuleType, said_by: list[str]) -> dict[str, Any]:
     """Where that changes there is something to compile, maybe not all. `said_by` are the sources of Python's that say
     what attributes of compiled classes are."""
     said = crc32(b"".join(path.read_bytes() for path in (ROOT / name for name in said_by) if path.exists()))
-    declared_by = crc32(b"".join((ROOT / name).read_bytes() for name in MAKERS[1:]))
+    declared_by = crc32(b"".join((ROOT / name).read_bytes() for name in MAKERS))
     return {"digest": of.digest(), "declared_by": declared_by, "said": said}
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -232,10 +234,26 @@ def test_a_build_of_one_object_a_module_is_not_taken(tree: Tree) -> None:
     assert "tools/build-core" in says
 
 
+MAKERS = sorted(each.name for each in PACKAGE.parent.glob("hatch_*.py"))
+
+
+@pytest.mark.parametrize("changed", MAKERS)
+def test_what_another_maker_has_made_is_not_taken(tmp_path: Path, changed: str) -> None:
+    """`--if-needed` compiles again where any of them changed."""
+    for maker in MAKERS:
+        shutil.copy(PACKAGE.parent / maker, tmp_path)
+    made_of = runpy.run_path(str(tmp_path / "hatch_build.py"))["_made_of"]
+    sources = SimpleNamespace(digest=lambda: 0)
+    before = made_of(sources, [])
+    with (tmp_path / changed).open("a") as file:
+        file.write("# changed\n")
+    assert made_of(sources, []) != before
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
-    for maker in PACKAGE.parent.glob("hatch_*.py"):
-        shutil.copy(maker, tree.root)
+    for name in MAKERS:
+        shutil.copy(PACKAGE.parent / name, tree.root)
     # It is built again and again, and how fast it runs does not matter here.
     maker = tree.root / "hatch_build.py"
     assert '"-O2"' in maker.read_text()
