@@ -43,8 +43,13 @@ packages() {
     fi
 }
 
+# What a tool does as soon as what the package depends on is there, beside the compilation: it defines this anew.
+meanwhile() { :; }
+
 setup() {
-    if ! installed "$@"; then
+    if installed "$@"; then
+        meanwhile
+    else
         install_package "$@"
     fi
     # The datapath again where its sources changed; without a compiler it runs interpreted, as with MRC_CORE=python.
@@ -86,6 +91,18 @@ installed() {
     return 1
 }
 
+# dependencies EXTRA...: what the package and these extras ask for, a line each.
+dependencies() {
+    "$venv/bin/python" - "$root/pyproject.toml" "$@" <<'END'
+import sys
+import tomllib
+
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)["project"]
+print(*project["dependencies"], *(each for extra in sys.argv[2:] for each in project["optional-dependencies"][extra]), sep="\n")
+END
+}
+
 install_package() {
     local extras interpreter
     extras=$(IFS=,; echo "$*")
@@ -101,8 +118,18 @@ install_package() {
     local compiling=
     command -v cc >/dev/null && compiling=", and compiling it: two to five minutes"
     echo "installing mrc${extras:+ [$extras]} and what it depends on$compiling" >&2
-    "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
-        fail "installing failed: is a Python package index within reach? See the lines above"
+    # The one computes, the other waits for an index.
+    local pip=("$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check) package wanted said
+    "${pip[@]}" --no-deps --editable "$root" >&2 &
+    package=$!
+    said="installing failed: is a Python package index within reach? See the lines above"
+    mapfile -t wanted < <(dependencies "$@")
+    "${pip[@]}" "${wanted[@]}" >&2 || {
+        kill "$package" 2>/dev/null || true
+        fail "$said"
+    }
+    meanwhile
+    wait "$package" || fail "$said"
     # A wheel has them; an installation that leaves the sources where they are has not.
     "$venv/bin/python" -m mrc.cli.man_pages "$venv/share/man/man1" || echo "no manual pages were written" >&2
     touch "$venv/.installed-${extras:-plain}-$(version)"

@@ -27,6 +27,7 @@ _FILE_WIDTH = 200
 @click.command()
 @click.option(
     "--endpoint",
+    "-e",
     "wanted",
     metavar="WHO",
     shell_complete=complete_one_endpoint,
