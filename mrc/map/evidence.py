@@ -36,6 +36,8 @@ _HALVINGS, _SWEEPS, _STEPS, _MOST_TERMS = 16, 12, 30, 16
 _BEAM, _COLUMNS_OF_ONE = 6, 3
 # To choose among suspects, a weight known to a few per cent is enough.
 _COARSE = 9
+# Pairs of a row and a suspect that are looked at together: some tens of megabytes.
+_MOST_AT_ONCE = 1 << 18
 _SETTLED = 1e-3
 _SINGLE = [Kind.LINK.value, Kind.HOST_PORT.value]
 _BUT_PLANES = [*_SINGLE, Kind.LEAF.value, Kind.SPINE.value]
@@ -88,12 +90,20 @@ class Evidence:
         size = self.stretches * loop_count
         came = np.bincount(cell[~lost], minlength=size).reshape(self.stretches, loop_count).astype(np.float64)
         # What came back counts by itself: one number for each stretch and suspect.
-        self._passed_well: F64 = came @ suspects.passes
+        passed_well = came @ suspects.passes
         lost_cells = np.bincount(cell[lost], minlength=size)
         rows = np.flatnonzero(lost_cells)
         self._counts: F64 = lost_cells[rows].astype(np.float64)
-        self._row_stretch: I64 = rows // max(loop_count, 1)
-        self._row_passes: F64 = suspects.passes[rows % max(loop_count, 1)]
+        # Rows are in order of their stretches: a span of stretches is a run of rows.
+        self._first_row: I64 = np.searchsorted(rows // max(loop_count, 1), np.arange(self.stretches + 1))
+        # Of the stretches before each one.
+        self._well_before: F64 = np.concatenate((np.zeros((1, passed_well.shape[1])), np.cumsum(passed_well, axis=0)))
+        # Which rows each suspect is passed by, and how often: most rows pass few. Suspect by suspect, rows in order.
+        row_passes = suspects.passes[rows % max(loop_count, 1)].T
+        suspect, self._rows = np.nonzero(row_passes)
+        self._times_passed: F64 = row_passes[suspect, self._rows]
+        self._places: I64 = suspect * len(rows) + self._rows
+        self._pieces: dict[Term, tuple[I64, F64, float]] = {}
         self._constant = -BACKGROUND * float(came.sum())
         self._names = [each.component.name for each in suspects.listed]
         self._costs: F64 = np.array([cost_of(each.component) for each in suspects.listed])
@@ -108,24 +118,20 @@ class Evidence:
 
     def fit(self, terms: Sequence[Term], start: Sequence[float] = ()) -> tuple[tuple[float, ...], float]:
         """The best weights of these terms, and the log likelihood with them."""
-        columns = [self._column(term) for term in terms]
-        rows = [np.flatnonzero(column) for column, _ in columns]
+        pieces = [self._piece(term) for term in terms]
         weights = [start[number] if number < len(start) else 0.0 for number in range(len(terms))]
-        base = np.full(len(self._counts), BACKGROUND)
-        for weight, (column, _) in zip(weights, columns, strict=True):
-            base += weight * column
+        base = self._summed(terms, weights)
         for _ in range(_SWEEPS if len(terms) > 1 else 1):
             largest = 0.0
-            for number, (column, well) in enumerate(columns):
-                before, at = weights[number], rows[number]
-                own = column[at]
+            for number, (at, own, well) in enumerate(pieces):
+                before = weights[number]
                 rest = np.maximum(base[at] - before * own, BACKGROUND)
                 weights[number] = _best_weight(self._counts[at], rest, own, well, before)
                 base[at] = rest + weights[number] * own
                 largest = max(largest, abs(weights[number] - before) / (before + 0.01))
             if largest < _SETTLED:
                 break
-        linear = sum(weight * well for weight, (_, well) in zip(weights, columns, strict=True))
+        linear = sum(weight * well for weight, (_, _, well) in zip(weights, pieces, strict=True))
         return tuple(weights), self._constant - linear + float(self._counts @ _log_lost(base))
 
     def without(self, explanation: Explanation, dropped: Iterable[int]) -> float:
@@ -206,25 +212,40 @@ class Evidence:
 
     def interval(self, explanation: Explanation, position: int) -> tuple[float, float]:
         """Between which weights that of the term at `position` lies with 95 %, the others as they are."""
-        column, well = self._column(explanation.terms[position])
-        base = np.full(len(self._counts), BACKGROUND)
-        for number, (term, weight) in enumerate(zip(explanation.terms, explanation.weights, strict=True)):
-            if number != position:
-                base += weight * self._column(term)[0]
+        at, own, well = self._piece(explanation.terms[position])
+        others = [number for number in range(len(explanation.terms)) if number != position]
+        base = self._summed(
+            [explanation.terms[each] for each in others], [explanation.weights[each] for each in others]
+        )
+        counts, base = self._counts[at], base[at]
 
         def likelihood(weight: float) -> float:
-            return float(self._counts @ _log_lost(base + weight * column)) - weight * well
+            return float(counts @ _log_lost(base + weight * own)) - weight * well
 
         best = explanation.weights[position]
         floor = likelihood(best) - _DROP_AT_95
         low = _crossing(likelihood, floor, best, 0.0)
         return low, _crossing(likelihood, floor, best, max(MOST_WEIGHT, best))
 
-    def _column(self, term: Term) -> tuple[F64, float]:
-        """How often rows with losses pass the term's suspect while it is at work, and how often what came back did."""
-        active = (self._row_stretch >= term.first) & (self._row_stretch < term.end)
-        well = float(self._passed_well[term.first : term.end, term.suspect].sum())
-        return self._row_passes[:, term.suspect] * active, well
+    def _piece(self, term: Term) -> tuple[I64, F64, float]:
+        """The rows with losses that pass the term's suspect while it is at work, how often each does, and how often
+        what came back did."""
+        piece = self._pieces.get(term)
+        if piece is None:
+            place = term.suspect * len(self._counts)
+            ends = [place + int(self._first_row[term.first]), place + int(self._first_row[term.end])]
+            begin, end = np.searchsorted(self._places, ends).tolist()
+            well = self._well_before[term.end, term.suspect] - self._well_before[term.first, term.suspect]
+            piece = self._pieces[term] = self._rows[begin:end], self._times_passed[begin:end], float(well)
+        return piece
+
+    def _summed(self, terms: Sequence[Term], weights: Sequence[float]) -> F64:
+        """The sum of the weights along each row with losses."""
+        base = np.full(len(self._counts), BACKGROUND)
+        for term, weight in zip(terms, weights, strict=True):
+            at, own, _ = self._piece(term)
+            base[at] += weight * own
+        return base
 
     def _fitted(self, shape: Explanation, known: Collection[str]) -> Explanation:
         weights, likelihood = self.fit(shape.terms, shape.weights)
@@ -254,54 +275,70 @@ class Evidence:
         most: int = 1,
     ) -> list[Term]:
         """The terms that add most beyond their cost, of `most` different components; none when none adds anything."""
-        base = np.full(len(self._counts), BACKGROUND)
-        for term, weight in zip(best.terms, best.weights, strict=True):
-            base += weight * self._column(term)[0]
-        surprise = -self._counts * _log_lost(base)
+        base = self._summed(best.terms, best.weights)
         is_cheap = np.array([name in cheap for name in self._names], np.bool_)
         costs = np.where(is_cheap, COST_OF_CHANGE, self._costs)
-        found: dict[str, tuple[float, Term]] = {}
         # Of two beginnings with no loss between them the later one is always better.
         ordered = [*sorted(firsts), self.stretches]
-        held = np.searchsorted(self._row_stretch, ordered)
+        held = self._first_row[ordered]
         spans = [(first, self.stretches) for at, first in enumerate(ordered[:-1]) if held[at] < held[at + 1]]
         # A fault that is known may also have been worse before.
-        spans += [(0, end) for end in firsts if end > 0] if is_cheap.any() else []
-        for first, end in spans:
-            rows = (self._row_stretch >= first) & (self._row_stretch < end)
-            if not rows.any():
-                continue
-            possible = (surprise[rows] @ (self._row_passes[rows] > 0)) > costs
-            possible &= allowed if end == self.stretches else allowed & is_cheap
-            columns = np.flatnonzero(possible)
-            if not len(columns):
-                continue
-            well = self._passed_well[first:end, columns].sum(axis=0)
-            _, gains = self._best_weights(base, self._row_passes[np.ix_(rows, columns)], well, rows)
-            gains = gains - costs[columns]
-            for top in np.argsort(-gains)[: most * _COLUMNS_OF_ONE].tolist():
-                name = self._names[int(columns[top])]
-                if gains[top] > found.get(name, (0.0,))[0]:
-                    found[name] = float(gains[top]), Term(int(columns[top]), first, end)
-        return [term for _, term in sorted(found.values(), key=lambda each: -each[0])[:most]]
+        spans += [(0, end) for end in firsts if self._first_row[end] > 0] if is_cheap.any() else []
+        if not spans:
+            return []
+        first, end = np.array(spans, np.int64).T
+        # A suspect adds no more than what is yet unexplained of the rows that pass it.
+        places = np.arange(len(self._names)) * len(self._counts)
+        begin = np.searchsorted(self._places, places + self._first_row[first][:, None])
+        behind = np.searchsorted(self._places, places + self._first_row[end][:, None])
+        surprise = np.concatenate(([0.0], np.cumsum((-self._counts * _log_lost(base))[self._rows])))
+        possible = (
+            (surprise[behind] - surprise[begin] > costs) & allowed & ((end == self.stretches)[:, None] | is_cheap)
+        )
+        span, suspect = np.nonzero(possible)
+        if not len(span):
+            return []
+        well = self._well_before[end[span], suspect] - self._well_before[first[span], suspect]
+        gains = self._gains(base, begin[span, suspect], behind[span, suspect], well) - costs[suspect]
+        found: dict[str, Term] = {}
+        for at in np.argsort(-gains, kind="stable").tolist():
+            if gains[at] <= 0 or len(found) == most:
+                break
+            found.setdefault(self._names[suspect[at]], Term(int(suspect[at]), *spans[span[at]]))
+        return list(found.values())
 
-    def _best_weights(self, base: F64, columns: F64, well: F64, rows: Bools) -> tuple[F64, F64]:
-        """For each column alone, on top of `base`: the best weight, and what it adds to the log likelihood."""
-        counts, base = self._counts[rows], base[rows]
-        low = np.full(columns.shape[1], np.log(_LEAST_WEIGHT))
-        high = np.full(columns.shape[1], np.log(MOST_WEIGHT))
-        weighted = counts[:, None] * columns
+    def _gains(self, base: F64, begin: I64, end: I64, well: F64) -> F64:
+        """What suspects, each alone with its best weight on top of `base`, add to the log likelihood.
+
+        `begin` and `end` bound their rows among those of all suspects, one at least; `well` is how often what came
+        back passed them.
+        """
+        sizes = end - begin
+        pieces = -(-int(sizes.sum()) // _MOST_AT_ONCE)
+        if pieces > 1 and len(begin) > 1:
+            parts = zip(*(np.array_split(each, min(pieces, len(begin))) for each in (begin, end, well)), strict=True)
+            return np.concatenate([self._gains_at_once(base, *part) for part in parts])
+        return self._gains_at_once(base, begin, end, well)
+
+    def _gains_at_once(self, base: F64, begin: I64, end: I64, well: F64) -> F64:
+        sizes = end - begin
+        starts = np.cumsum(sizes) - sizes
+        whose = np.repeat(np.arange(len(sizes)), sizes)
+        at = np.arange(len(whose)) + (begin - starts)[whose]
+        own, base, counts = self._times_passed[at], base[self._rows[at]], self._counts[self._rows[at]]
+        low, high = np.full(len(sizes), np.log(_LEAST_WEIGHT)), np.full(len(sizes), np.log(MOST_WEIGHT))
+        weighted = counts * own
         for _ in range(_COARSE):
             middle = (low + high) / 2
-            rest = np.expm1(base[:, None] + columns * np.exp(middle))
-            rising = (weighted / rest).sum(axis=0) > well
+            rest = np.expm1(base + own * np.exp(middle)[whose])
+            rising = np.add.reduceat(weighted / rest, starts) > well
             low = np.where(rising, middle, low)
             high = np.where(rising, high, middle)
         weights = np.exp((low + high) / 2)
         weights[weights < 2 * _LEAST_WEIGHT] = 0.0
-        with_it = _log_lost(base[:, None] + columns * weights)
-        gains = counts @ (with_it - _log_lost(base)[:, None]) - weights * well
-        return weights, gains
+        gained = counts * (_log_lost(base + own * weights[whose]) - _log_lost(base))
+        gains: F64 = np.add.reduceat(gained, starts) - weights * well
+        return gains
 
 
 def _best_weight(counts: F64, base: F64, column: F64, well: float, start: float) -> float:
