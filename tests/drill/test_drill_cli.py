@@ -14,9 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from on_the_hosts import on_the_hosts
 from patience import PATIENCE_S
 
+from mrc.cli import main
 from mrc.drill.catalogue import DRILLS
 
 MRC = [sys.executable, "-m", "mrc", "drill"]
@@ -46,6 +48,11 @@ def run(*arguments: str, prefix: tuple[str, ...] = (), timeout_s: float = 600.0)
     return subprocess.run([*prefix, *MRC, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
+def said_by(*arguments: str) -> Result:
+    """What the command does in this process."""
+    return CliRunner().invoke(main, ["drill", *arguments])
+
+
 def test_every_experiment_is_listed_with_what_it_expects() -> None:
     done = run("list")
     assert done.returncode == 0, done.stderr
@@ -56,14 +63,14 @@ def test_every_experiment_is_listed_with_what_it_expects() -> None:
 
 def test_help_and_docs_say_what_the_seed_does_not_fix() -> None:
     """The order of EVs is drawn by each endpoint, and nobody can hand it a seed."""
-    told = " ".join(run("run", "--help").stdout.split())
+    told = " ".join(said_by("run", "--help").stdout.split())
     assert "It does not decide in which order an endpoint uses its EVs" in told
     docs = " ".join((Path(__file__).parents[2] / "docs/drills.md").read_text().split())
     assert "It does not decide the order in which EVs are used" in docs
 
 
 def test_the_list_as_json_is_one_document() -> None:
-    done = run("list", "--json")
+    done = said_by("list", "--json")
     listed = json.loads(done.stdout)["drills"]
     assert {each["name"] for each in listed} == ALL
     for each in listed:
@@ -86,8 +93,8 @@ def test_the_list_as_json_is_one_document() -> None:
     ],
 )
 def test_what_cannot_be_run_is_a_usage_error(arguments: tuple[str, ...], said: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2
+    done = said_by(*arguments)
+    assert done.exit_code == 2
     assert said in done.stderr
     assert done.stdout == ""
 

@@ -32,6 +32,7 @@ STEPS, TRANSFORMER_STEPS = 25, 12
 # The same training in one process, its sums numpy's own and its AdamW torch's.
 _ALONE = f"""
 import sys
+from types import SimpleNamespace
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from test_drill_training import trained
@@ -39,6 +40,10 @@ from mrc.drill.training.rank import learner
 model, count = sys.argv[1:]
 if model == {TRANSFORMER!r}:
     import torch
+    # The making of an optimizer imports torch's compiler, as much again as all of torch, to leave it unused.
+    sys.modules["torch._dynamo"] = torch._dynamo = SimpleNamespace(
+        disable=lambda function, recursive, wrapping: function, graph_break=lambda: None
+    )
     from mrc.drill.training import transformer
     transformer._AdamW = lambda parameters: torch.optim.AdamW(parameters, lr=transformer._RATE)
 kinds = [lambda seed: learner(model, seed)[0], lambda seed: learner(model, seed)[1]]
@@ -110,7 +115,11 @@ def test_the_program_of_the_page_runs(lab: Lab, tmp_path: Path) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
     assert "/tmp/my-job" in program
     script = tmp_path / "train.py"
-    script.write_text(program.replace("/tmp/my-job", str(tmp_path / "job")).replace("range(1000)", "range(101)"))
+    script.write_text(
+        program.replace("/tmp/my-job", str(tmp_path / "job"))
+        .replace("range(1000)", "range(101)")
+        .replace("1_000_000", "100_000")
+    )
     with lab:
         ranks = [
             lab.popen(f"h{rank}", [sys.executable, str(script), str(rank)], stdout=subprocess.PIPE, text=True)
