@@ -5,7 +5,8 @@
  *
  *   cc -O2 sweep.c $(mrc capi pkg-config) -o sweep
  *   mrc lab exec h1 -- ./sweep 7001                    receives
- *   mrc lab exec h0 -- ./sweep 7001 h1 [LARGEST]       writes, and prints a line for each size
+ *   mrc lab exec h0 -- ./sweep 7001 h1 [LARGEST [WRITES]]
+ *                                                      writes, and prints a line for each size; at most WRITES of each
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -30,6 +31,7 @@ struct end {
 
 static struct ibv_cq *cq;
 static unsigned char *memory;
+static unsigned most_writes = MOST_WRITES;
 
 static void check(int good, const char *what)
 {
@@ -132,7 +134,7 @@ static unsigned writes_of(uint32_t size)
 {
 	unsigned long long fitting = MOST_BYTES / size;
 
-	return fitting > MOST_WRITES ? MOST_WRITES : (unsigned)fitting;
+	return fitting > most_writes ? most_writes : (unsigned)fitting;
 }
 
 static void send_size(struct ibv_qp *qp, const struct ibv_mr *mr, const struct end *theirs, uint32_t size)
@@ -181,7 +183,10 @@ int main(int count, char **arguments)
 	struct end theirs, ours = {.largest = count > 3 ? (uint32_t)atoi(arguments[3]) : LARGEST};
 	unsigned wrong = 0, told;
 
-	expect(count > 1, "usage: sweep PORT [HOST [LARGEST]]");
+	expect(count > 1, "usage: sweep PORT [HOST [LARGEST [WRITES]]]");
+	if (count > 4)
+		most_writes = (unsigned)atoi(arguments[4]);
+	expect(most_writes > 0, "WRITES is 1 or more");
 	struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
 
 	check(context != NULL, "ibv_open_device");

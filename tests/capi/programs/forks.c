@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define CHILDREN 200
+#define CHILDREN 60
 
 int main(void)
 {

@@ -27,7 +27,7 @@ int main(int count, char **arguments)
 	open_all();
 	for (int each = 0; each < THREADS; each++)
 		pthread_create(&threads[each], NULL, work, NULL);
-	usleep(300000);
+	usleep(100000);
 	switch (count > 1 ? arguments[1][0] : 0) {
 	case 'e': exit(wrong);
 	case '_': _exit(wrong);
