@@ -50,7 +50,7 @@ def run(seed: int) -> Figures:
     rows = []
     clean = mrc_goodput(0.0, seed), go_back_n_goodput(0.0, seed)
     for chance in LOSSES:
-        mrc, gbn = mrc_goodput(chance, seed), go_back_n_goodput(chance, seed)
+        mrc, gbn = (mrc_goodput(chance, seed), go_back_n_goodput(chance, seed)) if chance else clean
         rows.append(
             {
                 "loss_percent": 100 * chance,

@@ -69,7 +69,9 @@ class Transfer:
 def transfer(fabric: SimFabric, qp: QueuePair, sender: str, sizes: list[int], seed: int = 0) -> Transfer:
     receiver = NODES[1 - NODES.index(sender)]
     total = sum(sizes)
-    content = bytes((at * 73 + seed + (at >> 8)) & 0xFF or 1 for at in range(total))
+    # The same again after 64 KiB.
+    block = bytes((at * 73 + seed + (at >> 8)) & 0xFF or 1 for at in range(min(total, 1 << 16)))
+    content = (block * (total // (1 << 16) + 1))[:total]
     target = bytearray(total + len(sizes) + 8)
     region = fabric.endpoints[receiver].memory.register(target, va=0x10000 + seed * 8)
     source = MemoryRegion(content, 0, 0, remote_write=False)

@@ -54,8 +54,8 @@ def test_timers_as_short_as_can_be_do_not_stop_time(loss: LossConfig, paths: Pat
     config = QpConfig(path_mtu=256, loss=loss, paths=paths, timeout=timeout)
     qp, _ = fabric.connect("h0", "h1", config)
     write = fabric.write(qp, 5_000)
-    fabric.run(200_000, lambda: write.done)
-    assert write.done or fabric.now == 200_000
+    fabric.run(50_000, lambda: write.done)
+    assert write.done or fabric.now == 50_000
 
 
 def test_an_agent_whose_timer_stands_still_ends_the_run() -> None:
