@@ -9,6 +9,8 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
+# Looked for, not imported: each tool begins with this.
+has_compiler='import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, ("Cython", "setuptools"))))'
 
 fail() {
     echo "$(basename "$0"): $*" >&2
@@ -47,17 +49,20 @@ packages() {
 meanwhile() { :; }
 
 setup() {
+    local jobs=1
     if installed "$@"; then
         meanwhile
     else
         install_package "$@"
+        # One for each processor. Where all is compiled already, starting them takes longer than looking through it.
+        jobs=0
     fi
     # The datapath again where its sources changed; without a compiler it runs interpreted, as with MRC_CORE=python.
-    if [ "${MRC_CORE:-}" != python ] && "$venv/bin/python" -c 'import Cython, setuptools' 2>/dev/null; then
+    if [ "${MRC_CORE:-}" != python ] && "$venv/bin/python" -c "$has_compiler" 2>/dev/null; then
         "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2
     fi
     # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
-    "$venv/bin/python" -m compileall -qq -j 0 "$root/mrc" || true
+    "$venv/bin/python" -m compileall -qq -j "$jobs" "$root/mrc" || true
 }
 
 # torch_cpu: torch without CUDA and what torch's own cases want, for the tests of mrc.torch. Pinned to a build that has none, so that pip can never take
