@@ -47,6 +47,5 @@ def transfers(lab: Lab, tmp_path: Path) -> Iterator[Transfers]:
     made = Transfers(lab, tmp_path)
     yield made
     made.close()
-    for node in (*lab.topology.hosts, *(f"p{plane}s{spine}" for plane in range(2) for spine in range(4))):
-        lab.heal(node)
+    lab.heal(*lab.topology.hosts, *(f"p{plane}s{spine}" for plane in range(2) for spine in range(4)))
     assert not lab.processes()

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from live_run import MRC, Running, Transfers
+import programs
+from live_run import Running, Transfers
+from programs import MRC
 
 from mrc.lab.status import DirectionStatus
 
@@ -33,7 +34,7 @@ def stop(running: Running) -> bool:
 
 
 def analyzed(file: Path, *options: str | Path) -> dict[str, Any]:
-    done = subprocess.run([*MRC, "analyze", file, "--json", *options], capture_output=True, text=True, check=True)
+    done = programs.run([*MRC, "analyze", file, "--json", *options], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
     return found
@@ -44,7 +45,7 @@ def data_packets(file: Path) -> list[tuple[int, tuple[int, int]]]:
     analysis."""
     argv = [*MRC, "dissect", file, "--jsonl", "--filter", "reth"]
     found = []
-    for line in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in programs.run(argv, capture_output=True, text=True, check=True).stdout.splitlines():
         layers = [(layer["layer"], layer.get("fields", {})) for layer in json.loads(line)["layers"]]
         label = [fields["fl"] for name, fields in layers if name == "ipv6"][-1]
         ev = (label & 0xFFFF) << 16 | next(fields["sport"] for name, fields in layers if name == "udp")

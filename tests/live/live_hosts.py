@@ -9,8 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from live_run import MRC, Running, in_time
+import programs
+from live_run import Running, in_time
 from patience import until_in_use
+from programs import MRC
+
+from mrc.lab.namespace import NETNS_DIRECTORY, in_namespace
 
 T = TypeVar("T")
 IPV4 = {"a": ("10.7.0.1", "10.7.1.1"), "b": ("10.7.0.2", "10.7.1.2")}
@@ -56,15 +60,18 @@ class Hosts:
         for name in self.names.values():
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
+    def inside(self, host: str, function: Callable[[], T]) -> T:
+        """What `function` returns on this host."""
+        descriptor = os.open(NETNS_DIRECTORY / self.names[host], os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return in_namespace(descriptor, function)
+        finally:
+            os.close(descriptor)
+
     def start(self, host: str, argv: Sequence[str | Path]) -> Running:
         environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
-        process = subprocess.Popen(
-            ["ip", "netns", "exec", self.names[host], *map(str, argv)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = self.inside(host, lambda: programs.start(argv, **streams, env=environment))
         self._running.append(Running(process))
         return self._running[-1]
 

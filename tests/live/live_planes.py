@@ -48,7 +48,7 @@ def until_all_goes_by(lab: Lab, planes: set[int], sender: Running) -> Passed:
     def look() -> Passed | None:
         passed = Passed(lab)
         assert sender.process.poll() is None, sender.process.communicate()
-        eventually(lambda: sum(passed.bytes()) > 4 * MIB or sender.process.poll() is not None)
+        eventually(lambda: sum(passed.bytes()) > MIB or sender.process.poll() is not None)
         return passed if passed.planes() == planes else None
 
     return eventually(look)

@@ -6,25 +6,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import programs
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.lab import Lab
 from mrc.net.ticket import Ticket
 
 T = TypeVar("T")
-MRC = (sys.executable, "-m", "mrc")
 MIB = 1 << 20
+# Bytes of a line of statistics.
+MOST_OF_A_LINE = 1 << 15
 # Keys of --json that must keep their meaning.
 REPORT_KEYS = {
     "bytes",
@@ -144,9 +148,9 @@ def when_acked(stats: Path, share: float, running: Running, timeout_s: float = P
     """Wait until the sender's statistics say that so much has been acknowledged; the line that does."""
 
     def line() -> dict[str, Any] | None:
-        lines = stats_lines(stats)
-        if lines and lines[-1]["bytes_acked"] >= share * lines[-1]["bytes_total"] > 0:
-            return lines[-1]
+        last = last_stats_line(stats)
+        if last is not None and last["bytes_acked"] >= share * last["bytes_total"] > 0:
+            return last
         assert running.process.poll() is None, running.process.communicate()
         return None
 
@@ -164,10 +168,17 @@ class Transfers:
         self.directory.mkdir()
         self._running: list[Running] = []
 
-    def start(self, node: str, argv: Sequence[str | Path], **options: Any) -> Running:
-        process = self.lab.popen(
-            node, [str(word) for word in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-        )
+    def start(
+        self,
+        node: str,
+        argv: Sequence[str | Path],
+        *,
+        start: Callable[..., subprocess.Popen[Any]] = programs.start,
+        **options: Any,
+    ) -> Running:
+        words = [str(word) for word in argv]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = self.lab.popen(node, words, start=start, **streams, **options)
         running = Running(process)
         self._running.append(running)
         return running
@@ -189,7 +200,7 @@ class Transfers:
         """A file of reproducible random bytes."""
         path = self.scratch / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(random.Random(f"{name} {size}").randbytes(size))
+        path.write_bytes(drawn(f"{name} {size}", size))
         return path
 
     def connected(self, node: str, *, or_trying: bool = False) -> None:
@@ -237,8 +248,25 @@ def stats_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
+def last_stats_line(path: Path) -> dict[str, Any] | None:
+    """The last whole line written so far by `mrc send --stats`."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 2 * MOST_OF_A_LINE))
+        text = file.read()
+    line = text[: text.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
+    return json.loads(line) if line else None
+
+
 def sums(directory: Path) -> dict[str, str]:
     return {name: sha256(directory / name) for name in sorted(os.listdir(directory))}
+
+
+def drawn(seed: str, size: int) -> bytes:
+    """Reproducible bytes that look random."""
+    key = hashlib.sha256(seed.encode()).digest()
+    return Cipher(AES(key), CTR(bytes(16))).encryptor().update(bytes(size))
 
 
 def sha256(path: Path) -> str:

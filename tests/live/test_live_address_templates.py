@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
-from live_run import MRC, Transfers
+from live_run import Transfers
+from programs import MRC
 from test_live_modes import arrivals
 
 from mrc.fabric.host_view import Fabric, HostTemplate

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from live_run import MRC, Running, Transfers, eventually
+from live_run import Running, Transfers, eventually
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.lab import Lab
 

@@ -7,7 +7,8 @@ import re
 import signal
 
 import pytest
-from live_run import MIB, MRC, Running, Transfers, eventually
+from live_run import MIB, Running, Transfers, eventually
+from programs import MRC
 
 pytestmark = pytest.mark.root
 

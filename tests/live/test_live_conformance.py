@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from live_run import MRC, Ended, Running, Transfers, eventually, ticket_of
+from live_run import Ended, Running, Transfers, eventually, ticket_of
+from programs import MRC
 
 from mrc.conformance.live.target import LiveTarget
 from mrc.conformance.setup import Setup

@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,9 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MIB, MRC, Running, Transfers, eventually, sha256
+from live_run import MIB, Running, Transfers, eventually, sha256
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.errors import SystemRefused
 from mrc.fabric import Clos
@@ -149,7 +150,7 @@ class Traffic:
 
 def test_a_denied_ev_carries_nothing_until_it_is_allowed(transfers: Transfers, lab: Lab) -> None:
     """Nothing leaves by that spine after the call returned: data, answers, probes, at neither end. MRC-CTL-34."""
-    transfers.in_time(partial(a_denied_ev_carries_nothing_until_it_is_allowed, transfers, lab), 5, 20, 80)
+    transfers.in_time(partial(a_denied_ev_carries_nothing_until_it_is_allowed, transfers, lab), 2, 5, 20, 80)
 
 
 def a_denied_ev_carries_nothing_until_it_is_allowed(transfers: Transfers, lab: Lab, seconds: int) -> None:
@@ -161,7 +162,7 @@ def a_denied_ev_carries_nothing_until_it_is_allowed(transfers: Transfers, lab: L
     returned = time.time_ns()
     for _ in range(3):
         traffic.moves()
-        time.sleep(0.3)
+        time.sleep(0.2)
     for tap in taps:
         late = [at - returned for at in tap.times() if at > returned]
         assert late == []
@@ -176,7 +177,7 @@ def a_denied_ev_carries_nothing_until_it_is_allowed(transfers: Transfers, lab: L
 
 def test_four_evs_a_plane_become_eight_without_a_lost_byte(transfers: Transfers, lab: Lab, tmp_path: Path) -> None:
     """A profile is loaded at the start, and another in its place under way. MRC-CTL-35, MRC-CTL-15."""
-    transfers.in_time(partial(four_evs_a_plane_become_eight, transfers, lab, tmp_path), 192, 768)
+    transfers.in_time(partial(four_evs_a_plane_become_eight, transfers, lab, tmp_path), 64, 192, 768)
 
 
 def four_evs_a_plane_become_eight(transfers: Transfers, lab: Lab, tmp_path: Path, mib: int) -> None:
@@ -208,7 +209,7 @@ def four_evs_a_plane_become_eight(transfers: Transfers, lab: Lab, tmp_path: Path
 
 def test_a_port_set_down_empties_its_plane_at_both_ends(transfers: Transfers, lab: Lab) -> None:
     """And is used again once it is up. MRC-CTL-02."""
-    transfers.in_time(partial(a_port_set_down_empties_its_plane_at_both_ends, transfers, lab), 5, 20, 80)
+    transfers.in_time(partial(a_port_set_down_empties_its_plane_at_both_ends, transfers, lab), 2, 5, 20, 80)
 
 
 def a_port_set_down_empties_its_plane_at_both_ends(transfers: Transfers, lab: Lab, seconds: int) -> None:
@@ -219,7 +220,7 @@ def a_port_set_down_empties_its_plane_at_both_ends(transfers: Transfers, lab: La
     returned = time.time_ns()
     for _ in range(3):
         traffic.moves()
-        time.sleep(0.3)
+        time.sleep(0.2)
     empty_after = [max((at - returned for at in tap.times()), default=0) for tap in taps]
     print(f"the last packet left h0 {empty_after[0] / 1e6:.3f} ms, h1 {empty_after[1] / 1e6:.3f} ms after the call")
     assert empty_after[0] <= 0
@@ -233,7 +234,7 @@ def a_port_set_down_empties_its_plane_at_both_ends(transfers: Transfers, lab: La
 
 def test_events_that_nobody_reads_hold_nothing_up(transfers: Transfers) -> None:
     """What is read in the end and what is said to be missing are all there were. MRC-CTL-18, MRC-CTL-19."""
-    transfers.in_time(partial(events_that_nobody_reads_hold_nothing_up, transfers), 4, 20, 80)
+    transfers.in_time(partial(events_that_nobody_reads_hold_nothing_up, transfers), 2, 5, 20, 80)
 
 
 def events_that_nobody_reads_hold_nothing_up(transfers: Transfers, seconds: int) -> None:
@@ -281,6 +282,6 @@ def test_the_socket_is_there_as_long_as_the_endpoint(
 
 
 def run_ctl(*argv: str) -> str:
-    done = subprocess.run([*MRC, "ctl", *argv], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    done = programs.run([*MRC, "ctl", *argv], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -15,7 +15,7 @@ from mrc.lab import Lab
 pytestmark = pytest.mark.root
 
 # So long that this process may be kept waiting between one step and the next.
-SIZES_MIB = (64, 256)
+SIZES_MIB = (24, 96, 384)
 # Small packets make a transfer long enough to be cut in the middle.
 SLOW = ("--mtu", "1024")
 

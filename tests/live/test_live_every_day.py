@@ -9,9 +9,11 @@ import random
 import subprocess
 from pathlib import Path
 
+import programs
 import pytest
-from live_run import MIB, MRC, Ended, Transfers, sha256
+from live_run import MIB, Ended, Transfers, drawn, sha256
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 pytestmark = pytest.mark.root
 
@@ -133,7 +135,7 @@ def test_nothing_is_kept_where_nothing_is_to_be_kept(transfers: Transfers) -> No
     file, stats = transfers.file("file", 64 * MIB), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--no-partial")
     sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "512")
-    transfers.when_acked(stats, 0.3, sender)
+    transfers.when_acked(stats, 0.05, sender)
     receiver.stop()
     sender.kill()
     assert os.listdir(transfers.directory) == []
@@ -145,7 +147,7 @@ def test_a_tree_that_broke_goes_on(transfers: Transfers) -> None:
     stats = transfers.scratch / "stats"
     receiver = transfers.recv("--once")
     sender = transfers.send(receiver, [top], "--stats", stats, "--mtu", "512")
-    transfers.when_acked(stats, 0.5, sender)
+    transfers.when_acked(stats, 0.4, sender)
     receiver.stop()
     sender.kill()
     assert os.listdir(transfers.directory) == [".top.mrc-part"]
@@ -176,7 +178,7 @@ def test_a_sparse_file_stays_sparse(transfers: Transfers) -> None:
 
 
 def test_standard_input_to_standard_output(transfers: Transfers) -> None:
-    content = random.Random(7).randbytes(40 * MIB + 17)
+    content = drawn("standard input", 40 * MIB + 17)
     receiver = transfers.start("h1", [*MRC, "recv", "-", "-v"], stdin=subprocess.DEVNULL)
     assert receiver.process.stderr is not None
     ticket = ""
@@ -205,7 +207,9 @@ def test_a_file_to_standard_output_and_no_second_one(transfers: Transfers) -> No
         sparse.truncate(6 * MIB)
     out = transfers.scratch / "out"
     with out.open("wb") as output:
-        receiver = transfers.lab.popen("h1", [*MRC, "recv", "-"], stdout=output, stderr=subprocess.PIPE, text=True)
+        receiver = transfers.lab.popen(
+            "h1", [*MRC, "recv", "-"], start=programs.start, stdout=output, stderr=subprocess.PIPE, text=True
+        )
         assert receiver.stderr is not None
         ticket = receiver.stderr.readline().strip()
         two = transfers.start("h0", [*MRC, "send", file, transfers.file("second", 10), ticket])
@@ -246,7 +250,7 @@ def test_one_line_or_each_file_or_nothing(transfers: Transfers) -> None:
 
 
 def test_progress_names_the_file_the_rate_and_the_time_left(transfers: Transfers) -> None:
-    file = transfers.file("large.bin", 64 * MIB)
+    file = transfers.file("large.bin", 16 * MIB)
     receiver = transfers.recv("--once")
     # A terminal of its own: script(1) makes one.
     log = transfers.scratch / "typescript"
@@ -258,6 +262,6 @@ def test_progress_names_the_file_the_rate_and_the_time_left(transfers: Transfers
     receiver.end().succeeded()
     shown = eventually(lambda: log.read_text())
     assert "large.bin" in shown
-    assert "of 64.0 MiB" in shown
+    assert "of 16.0 MiB" in shown
     assert "MiB/s" in shown
     assert "0:0" in shown

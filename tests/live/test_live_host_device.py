@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import programs
 import pytest
 from loopback import needs_root
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.control import Controller, EvOp, EvOpKind, EvProfileAttr, PortAdmin
 from mrc.endpoint.paths.profiles import EvProfileMode
@@ -24,7 +25,6 @@ from mrc.lab import Lab, state
 from mrc.net.control.host_device import HostDevice
 
 pytestmark = needs_root
-MRC = (sys.executable, "-m", "mrc")
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def lab() -> Iterator[Lab]:
 
 
 def _run(lab: Lab, host: str, *command: str) -> subprocess.CompletedProcess[str]:
-    process = lab.popen(host, [*MRC, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = lab.popen(
+        host, [*MRC, *command], start=programs.start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     out, err = process.communicate(timeout=PATIENCE_S)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
@@ -52,11 +54,11 @@ def _sending(lab: Lab, folder: Path, mib: int) -> Iterator[subprocess.Popen[str]
     received = folder / "received"
     received.mkdir(exist_ok=True)
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    receiver = lab.popen("h1", [*MRC, "recv", "--dir", str(received), "--overwrite"], **options)
+    receiver = lab.popen("h1", [*MRC, "recv", "--dir", str(received), "--overwrite"], start=programs.start, **options)
     try:
         assert receiver.stdout is not None
         ticket = receiver.stdout.readline().split()[-1]
-        sender = lab.popen("h0", [*MRC, "send", str(file), ticket], **options)
+        sender = lab.popen("h0", [*MRC, "send", str(file), ticket], start=programs.start, **options)
         try:
             yield sender
             _, err = sender.communicate(timeout=PATIENCE_S)

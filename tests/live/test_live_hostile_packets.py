@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from live_run import MIB, Ended, Transfers, eventually, sha256
@@ -29,7 +29,7 @@ ETH_P_ALL = 3
 IPV6, UDP = 40, 8
 BTH = IPV6 + UDP
 SACK, WRITE_OPCODES = 0xDC, range(0xC6, 0xCC)
-MANY = 20_000
+MANY = 4000
 DROPPED = (
     "too_short",
     "not_ipv6_udp",
@@ -199,7 +199,7 @@ def attacked(transfers: Transfers, lab: Lab, many_files: int) -> Attacked:
                 # What a port has no room for is lost, and nobody counts it.
                 for host, sock in raw.items():
                     eventually(partial(room_at, lab, host, sock))
-            if number % 100 == 0:
+            if number % 20 == 0:
                 # SACKs for what was never sent, to the sender from its peer's address.
                 forged = unsent(rng.choice(sacks), (BTH + 9, BTH + 12 + 13), 1 << 22)
                 raw["h1"].sendto(forged, (towards["h0"][number % 4], 0))
@@ -207,18 +207,18 @@ def attacked(transfers: Transfers, lab: Lab, many_files: int) -> Attacked:
     return Attacked(thrown, sender.end().succeeded(), receiver.end().succeeded())
 
 
-def test_a_transfer_is_unharmed_by_twenty_thousand_hostile_packets(transfers: Transfers, lab: Lab) -> None:
-    thrown, sent, received = transfers.in_time(partial(attacked, transfers, lab), 4, 16, 48)
+def test_a_transfer_is_unharmed_by_four_thousand_hostile_packets(transfers: Transfers, lab: Lab) -> None:
+    thrown, sent, received = transfers.in_time(partial(attacked, transfers, lab), 1, 4, 16, 48)
     assert sent.document["sums_agree"] is received.document["sums_agree"] is True
     arrived = transfers.received()
-    assert len(arrived) in (4, 16, 48)
+    assert len(arrived) in (1, 4, 16, 48)
     assert set(arrived.values()) == {sha256(transfers.scratch / "file-0")}
 
     ours = received.document["counters"]
     # Each of them is dropped for exactly one reason.
     assert 0.98 * MANY < sum(ours.get(counter, 0) for counter in DROPPED) <= MANY, ours
     at_least = {
-        "too_short": 200,
+        "too_short": 0.01 * MANY,
         "not_ipv6_udp": 0.8 * len(thrown["random bytes"]),
         "bad_length": 0.5 * len(thrown["truncated"]),
         "bad_icrc": 0.5 * len(thrown["bit flipped"]),
@@ -233,20 +233,26 @@ def test_a_transfer_is_unharmed_by_twenty_thousand_hostile_packets(transfers: Tr
 
 def test_copies_with_another_way_back_are_duplicates(transfers: Transfers, lab: Lab) -> None:
     """Flow label and ECN are not covered by the ICRC: such a copy is good, old, marked CE, of no known EV."""
-    file, stats = transfers.file("file", 96 * MIB), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--json", "--idle-timeout", "60s")
-    raw = lab.inside("h0", lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6))
-    towards = address_text(UsidTemplate(0, 1, 1).address(0, 0))
-    with listening(lab, "h0", "p0") as ear:
-        sender = transfers.send(receiver, [file], "--json", "--mtu", "512", "--stats", stats)
-        for _ in range(20):
-            for packet in ear.packets(20, WRITE_OPCODES):
-                raw.sendto(with_bytes(packet, 1, b"\x30\xde\xad"), (towards, 0))
-    raw.close()
-    sent, received = sender.end().succeeded().document, receiver.end().succeeded().document
+    sent, received = transfers.in_time(partial(with_copies, transfers, lab), 16, 96)
     assert sent["sums_agree"] is received["sums_agree"] is True
-    assert transfers.received() == {"file": sha256(file)}
+    assert transfers.received() == {"file": sha256(transfers.scratch / "file")}
     counters = received["counters"]
     # A counter that is 0 is left out.
     assert counters.get("duplicates_old", 0) + counters.get("duplicates_above_epsn", 0) >= 300
     assert sent["counters"]["unknown_ev"] > 0
+
+
+def with_copies(transfers: Transfers, lab: Lab, mib: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Copy 400 packets of a transfer. What its two ends report."""
+    transfers.forget()
+    file = transfers.file("file", mib * MIB)
+    receiver = transfers.recv("--once", "--json", "--idle-timeout", "60s")
+    raw = lab.inside("h0", lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6))
+    towards = address_text(UsidTemplate(0, 1, 1).address(0, 0))
+    with listening(lab, "h0", "p0") as ear:
+        sender = transfers.send(receiver, [file], "--json", "--mtu", "512")
+        for _ in range(20):
+            for packet in ear.packets(20, WRITE_OPCODES):
+                raw.sendto(with_bytes(packet, 1, b"\x30\xde\xad"), (towards, 0))
+    raw.close()
+    return sender.end().succeeded().document, receiver.end().succeeded().document

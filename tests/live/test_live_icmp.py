@@ -36,7 +36,7 @@ from mrc.wire.usid import UsidTemplate, address_text
 pytestmark = pytest.mark.root
 
 # More where it was over before all errors were forged.
-SIZES_MIB = (240, 960)
+SIZES_MIB = (64, 240, 960)
 _ETH_P_ALL = 3
 KINDS = {6: KINDS6, 4: KINDS4}
 

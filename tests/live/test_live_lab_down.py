@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import subprocess
 
+import programs
 import pytest
-from live_run import MRC, missing
+from live_run import missing
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.lab import Lab
 
@@ -21,7 +23,9 @@ def test_a_server_ends_with_its_lab(server: tuple[str, ...]) -> None:
         missing("root")
     lab = Lab.up(f"departing-{os.getpid()}")
     try:
-        process = lab.popen("h1", [*MRC, *server], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = lab.popen(
+            "h1", [*MRC, *server], start=programs.start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         assert process.stdout.readline().startswith("mrc1:")
     finally:

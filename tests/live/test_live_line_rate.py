@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from live_run import MIB, MRC, Transfers, sha256
+from live_run import MIB, Transfers, sha256
+from programs import MRC
 
 from mrc.lab import Lab
 

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import programs
 import pytest
 from live_hosts import IPV4, IPV6, Hosts, bound, ip
-from live_run import MIB, MRC, Running, eventually, missing
+from live_run import MIB, Running, eventually, missing
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.lab import Lab
 
@@ -44,11 +46,6 @@ def feed(sender: subprocess.Popen[bytes], content: bytes) -> None:
     sender.stdin.flush()
 
 
-def pipe(argv: Sequence[str], place: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    there = subprocess.PIPE
-    return subprocess.Popen([*place, *argv], stdin=there, stdout=there, stderr=there)
-
-
 @pytest.mark.parametrize("both", [False, True], ids=["one", "both"])
 @pytest.mark.parametrize("addresses", [IPV4, IPV6], ids=["IPv4", "IPv6"])
 def test_between_ordinary_hosts_it_carries_packets_again(
@@ -58,16 +55,15 @@ def test_between_ordinary_hosts_it_carries_packets_again(
     content = [os.urandom(PART) for _ in range(2)]
     out = hosts.scratch / "out"
     with out.open("wb") as target:
-        receiver = subprocess.Popen(
-            ["ip", "netns", "exec", hosts.names["b"], *MRC, "recv", "-", *bound(addresses["b"])],
-            stdout=target,
-            stderr=subprocess.PIPE,
-        )
+        receive = [*MRC, "recv", "-", *bound(addresses["b"])]
+        receiver = hosts.inside("b", lambda: programs.start(receive, stdout=target, stderr=subprocess.PIPE))
     hosts._running.append(Running(receiver))
     assert receiver.stderr is not None
     ticket = receiver.stderr.readline().decode().strip()
-    place = ["ip", "netns", "exec", hosts.names["a"]]
-    sender = pipe([*MRC, "send", "-", ticket, "--json", *bound(addresses["a"])], place)
+    send = [*MRC, "send", "-", ticket, "--json", *bound(addresses["a"])]
+    sender = hosts.inside(
+        "a", lambda: programs.start(send, **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE))
+    )
     hosts._running.append(Running(sender))
     feed(sender, content[0] + content[1])
     eventually(partial(holds, out, PART))
@@ -118,10 +114,12 @@ def test_heal_puts_a_port_back_that_was_deleted(lab: Lab, tmp_path: Path, ports:
     content = [os.urandom(PART) for _ in range(3)]
     out = tmp_path / "out"
     with out.open("wb") as target:
-        receiver = lab.popen("h1", [*MRC, "recv", "-"], stdout=target, stderr=subprocess.PIPE)
+        receiver = lab.popen("h1", [*MRC, "recv", "-"], start=programs.start, stdout=target, stderr=subprocess.PIPE)
     assert receiver.stderr is not None
     ticket = receiver.stderr.readline().decode().strip()
-    sender = lab.popen("h0", [*MRC, "send", "-", ticket, "--json"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    sender = lab.popen(
+        "h0", [*MRC, "send", "-", ticket, "--json"], start=programs.start, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         feed(sender, content[0] + content[1])
         eventually(lambda: out.stat().st_size >= PART)

@@ -358,7 +358,7 @@ def test_a_failed_session_keeps_saying_why(transfers: Transfers, lab: Lab) -> No
 @pytest.mark.parametrize("attack", ["a wrong R_Key", "an address outside", "an address that wraps", "after the sum"])
 def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Transfers, lab: Lab, attack: str) -> None:
     receiver = transfers.recv("--json", "-v")
-    file, stats = transfers.file("parallel", 96 * MIB), transfers.scratch / "stats"
+    file, stats = transfers.file("parallel", 32 * MIB), transfers.scratch / "stats"
     parallel = transfers.send(receiver, [file], "--json", "--mtu", "1024", "--stats", stats)
     transfers.when_acked(stats, 0.05, parallel)
 

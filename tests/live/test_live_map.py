@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MRC, eventually
+from live_run import eventually
 from patience import PATIENCE_S, undisturbed
+from programs import MRC
 from prometheus_client.parser import text_string_to_metric_families
 
 from mrc.control import deny_list
@@ -66,7 +68,7 @@ class Map:
 
 
 def start(*argv: str | Path, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen([*MRC, *map(str, argv)], stderr=subprocess.PIPE, text=True, **options)
+    return programs.start([*MRC, *argv], stderr=subprocess.PIPE, text=True, **options)
 
 
 def stop(program: subprocess.Popen[str]) -> str:
@@ -125,7 +127,7 @@ def whole(fabric_map: Map) -> Iterator[Map]:
 
 def show(running: Map, *options: str | Path) -> subprocess.CompletedProcess[str]:
     argv = [*MRC, "map", "show", "--name", running.lab.name, *map(str, options)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return programs.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_all_probes_come_back_from_a_fabric_with_nothing_wrong(whole: Map) -> None:
@@ -306,7 +308,7 @@ def test_nobody_reports_for_a_host_that_it_is_not_on(whole: Map) -> None:
     """As the agent of a lab that is gone would, whose name another has now."""
     argv = [*MRC, "map", "agent", "--fabric", str(whole.lab.fabric_path("h0"))]
     before = whole.picture
-    stray = whole.lab.popen("p0l0", argv, stderr=subprocess.PIPE, text=True)
+    stray = whole.lab.popen("p0l0", argv, start=programs.start, stderr=subprocess.PIPE, text=True)
     try:
         # It has no port of that address there to begin with, or is refused by the map.
         assert stray.stderr is not None
@@ -346,7 +348,7 @@ def test_the_page_takes_nothing_but_questions(whole: Map) -> None:
 
 def test_a_second_map_of_a_lab_is_refused(whole: Map) -> None:
     argv = [*MRC, "map", "serve", "--name", whole.lab.name, "--listen", "127.0.0.1:0"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = programs.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 1
     assert "another collector listens" in done.stderr
 
@@ -358,6 +360,7 @@ def test_agents_wait_for_a_map_that_went_away_and_history_goes_on(whole: Map, tm
     agent = lab.popen(
         "h0",
         [*MRC, "map", "agent", "--rate", "50", "--collector", str(sock)],
+        start=programs.start,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -394,9 +397,7 @@ def test_agents_wait_for_a_map_that_went_away_and_history_goes_on(whole: Map, tm
 
 def test_commands_say_what_to_do_where_there_is_nothing(whole: Map, tmp_path: Path) -> None:
     def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*MRC, "map", *map(str, argv)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
+        return programs.run([*MRC, "map", *argv], capture_output=True, text=True, timeout=PATIENCE_S)
 
     for argv, why in (
         (("show", "--history", tmp_path / "none"), "mrc map serve"),

@@ -12,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MRC, eventually
+from live_run import eventually
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.fabric import Clos
 from mrc.lab import Lab, state
@@ -43,7 +45,7 @@ def served(lab: Lab, history: Path | None = None) -> Iterator[subprocess.Popen[s
     """`mrc map serve`, once it has written its first picture."""
     own = ("--history", str(history)) if history else ()
     argv = [*MRC, "map", "serve", "--name", lab.name, "--listen", "127.0.0.1:0", *own]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as serve:
+    with programs.start(argv, stderr=subprocess.PIPE, text=True) as serve:
         try:
             eventually(lambda: show(*(own or ("--name", lab.name))).returncode == 0, PATIENCE_S)
             yield serve
@@ -54,12 +56,12 @@ def served(lab: Lab, history: Path | None = None) -> Iterator[subprocess.Popen[s
 
 def show(*options: str | Path) -> subprocess.CompletedProcess[str]:
     argv = [*MRC, "map", "show", *map(str, options)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return programs.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def agent_of(lab: Lab, host: str, *options: str) -> subprocess.Popen[Any]:
     argv = [*MRC, "map", "agent", *options]
-    return lab.popen(host, argv, stderr=subprocess.PIPE, text=True)
+    return lab.popen(host, argv, start=programs.start, stderr=subprocess.PIPE, text=True)
 
 
 def test_show_says_at_once_that_nobody_serves_and_which_maps_there_are() -> None:
@@ -139,7 +141,7 @@ def test_an_agent_ends_when_its_lab_does_but_not_when_its_ports_are_down() -> No
 def test_agents_on_all_hosts_end_well_with_their_lab() -> None:
     with built("all") as lab:
         argv = [*MRC, "map", "agent", "--all", "--name", lab.name]
-        agents = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        agents = programs.start(argv, stderr=subprocess.PIPE, text=True)
         try:
             assert agents.stderr is not None
             assert "no collector at" in agents.stderr.readline()

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_run import MRC
 from loopback import Inside, needs_root, own_loopback
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.net.hosts import host_fabric
 from mrc.net.negotiation import PortDescription, QpDescription

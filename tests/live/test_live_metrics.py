@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -18,10 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
 import yaml
-from live_run import MRC, Running, Transfers, missing
+from live_run import Running, Transfers, missing
 from patience import PATIENCE_S, eventually
+from programs import MRC
 from prometheus_client.parser import text_string_to_metric_families
 
 pytestmark = pytest.mark.root
@@ -54,7 +55,7 @@ def program(name: str) -> str:
 
 def metrics(pids: set[int]) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """By name, the samples of these processes: other endpoints of this machine are left out."""
-    done = subprocess.run([*MRC, "ctl", "metrics"], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    done = programs.run([*MRC, "ctl", "metrics"], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(done.stdout):
         for sample in family.samples:
@@ -67,7 +68,7 @@ def test_figures_are_those_of_the_endpoints(transfers: Transfers, ends: tuple[Ru
     receiver, sender = (each.process.pid for each in ends)
 
     def status() -> dict[str, Any]:
-        listed = subprocess.run([*MRC, "ctl", "list", "--json"], capture_output=True, text=True, check=True)
+        listed = programs.run([*MRC, "ctl", "list", "--json"], capture_output=True, text=True, check=True)
         return {each["pid"]: each for each in json.loads(listed.stdout)["endpoints"]}
 
     before, first = status(), metrics({receiver, sender})
@@ -98,7 +99,7 @@ def test_figures_are_those_of_the_endpoints(transfers: Transfers, ends: tuple[Ru
 
 
 def test_promtool_finds_nothing_wrong(ends: tuple[Running, Running]) -> None:
-    done = subprocess.run([*MRC, "ctl", "metrics"], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    done = programs.run([*MRC, "ctl", "metrics"], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     checked = subprocess.run(
         [program("promtool"), "check", "metrics"], input=done.stdout, capture_output=True, text=True, check=False
     )
@@ -122,7 +123,7 @@ def free_port() -> int:
 def test_a_real_prometheus_scrapes_them(transfers: Transfers, ends: tuple[Running, Running]) -> None:
     prometheus = program("prometheus")
     ports = free_port(), free_port()
-    serving = subprocess.Popen(
+    serving = programs.start(
         [*MRC, "ctl", "metrics", "--listen", f"127.0.0.1:{ports[0]}"], stderr=subprocess.PIPE, text=True
     )
     config = yaml.safe_load((GRAFANA / "prometheus.yml").read_text())
@@ -170,8 +171,8 @@ def test_an_address_that_is_taken_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = subprocess.run(
-            [sys.executable, "-m", "mrc", "ctl", "metrics", "--listen", listen],
+        done = programs.run(
+            [*MRC, "ctl", "metrics", "--listen", listen],
             capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
     assert done.returncode == 1

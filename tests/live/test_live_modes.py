@@ -16,9 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MIB, MRC, Transfers, sha256, stats_lines
+from live_run import MIB, Transfers, sha256, stats_lines
 from patience import MARKER_ETHERTYPE, CaptureMarker, Fence
+from programs import MRC
 
 from mrc.fabric import FORWARDING_MODES, Clos
 from mrc.lab import Lab
@@ -41,7 +43,7 @@ def labs() -> Iterator[Callable[[str], Lab]]:
     def of(mode: str) -> Lab:
         if mode not in made:
             name = f"live-{os.getpid()}-mode-{mode}"
-            subprocess.run([*MRC, "lab", "up", "--name", name, "--mode", mode], check=True, capture_output=True)
+            programs.run([*MRC, "lab", "up", "--name", name, "--mode", mode], check=True, capture_output=True)
             made[mode] = Lab.open(name)
         return made[mode]
 
@@ -160,7 +162,7 @@ def test_a_dead_spine_is_routed_around_and_taken_again_when_healed(
 ) -> None:
     transfers = transfers_in(mode)
     # More where it was over before all of that had happened.
-    transfers.in_time(partial(a_dead_spine_is_routed_around, transfers, mode), 96, 384)
+    transfers.in_time(partial(a_dead_spine_is_routed_around, transfers, mode), 32, 96, 384)
 
 
 def a_dead_spine_is_routed_around(transfers: Transfers, mode: str, mib: int) -> None:
@@ -261,7 +263,7 @@ def test_the_routing_header_on_the_wire(
     # By hand from wire.md section 11: leaf 0's uSID is gone, spine 1 and leaf 1 are left, h1's is in the header.
     expected = ["5f00:0:2001:1001::,fd4d:5243::2", "43,17", "41", "2", "4", "1", "0", "0x00", "0000", "5f00:0:4001::"]
     assert {tuple(row) for row in rows} == {(*expected, "4791")}
-    dissected = subprocess.run([*MRC, "dissect", str(file), "--json"], capture_output=True, text=True, check=True)
+    dissected = programs.run([*MRC, "dissect", str(file), "--json"], capture_output=True, text=True, check=True)
     headers = Counter()
     for packet in json.loads(dissected.stdout):
         if [layer["layer"] for layer in packet["layers"]][1:5] != ["ipv6", "srh", "ipv6", "udp"]:
@@ -303,7 +305,7 @@ def test_a_fabric_file_of_another_mode_is_told_apart(transfers_in: Callable[[str
 
 def test_status_says_the_mode(labs: Callable[[str], Lab]) -> None:
     name = labs("stev").name
-    told = subprocess.run([*MRC, "lab", "status", "--name", name, "--json"], capture_output=True, text=True, check=True)
+    told = programs.run([*MRC, "lab", "status", "--name", name, "--json"], capture_output=True, text=True, check=True)
     assert json.loads(told.stdout)["mode"] == "stev"
-    shown = subprocess.run([*MRC, "lab", "status", "--name", name], capture_output=True, text=True, check=True)
+    shown = programs.run([*MRC, "lab", "status", "--name", name], capture_output=True, text=True, check=True)
     assert "stev mode" in " ".join(shown.stdout.split())

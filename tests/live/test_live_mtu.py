@@ -9,14 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 from live_planes import Sending, until_all_goes_by
-from live_run import MIB, MRC, Running, Transfers
+from live_run import MIB, Running, Transfers
+from programs import MRC
 
 from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
 
 # A path MTU of 4096, so that there is enough of it to be changed in the middle; more where that was too quick.
-SIZES_MIB = (240, 960)
+SIZES_MIB = (64, 240, 960)
 WHOLE, NARROW = 4400, 1500
 
 

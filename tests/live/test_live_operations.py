@@ -14,9 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MRC, Transfers, eventually
+from live_run import Transfers, eventually
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.fabric import Clos
 from mrc.lab import Lab
@@ -51,7 +53,7 @@ def transfers(lab: Lab, tmp_path: Path) -> Iterator[Transfers]:
 
 def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
     """A command of the operator's, outside the lab."""
-    return subprocess.run([*MRC, *map(str, argv)], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return programs.run([*MRC, *map(str, argv)], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def mrc(*argv: str | Path) -> str:
@@ -63,7 +65,7 @@ def mrc(*argv: str | Path) -> str:
 
 def outside(*argv: str | Path) -> subprocess.Popen[str]:
     words = [*MRC, *map(str, argv)]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    return programs.start(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
 
 
 def client_of(name: str) -> ControlClient:
@@ -126,7 +128,7 @@ def test_a_lossy_cable_is_named_denied_under_a_transfer_and_carries_nothing_unti
     # Data of h0, the one host on leaf 0, goes up that cable.
     assert ("h0", 1, f"{EV:#010x}") in [(each.get("endpoint"), each["plane"], each["ev"]) for each in listed["deny"]]
 
-    transfers.in_time(partial(denied_and_allowed, lab, transfers, deny_list), 9, 30, 100)
+    transfers.in_time(partial(denied_and_allowed, lab, transfers, deny_list), 4, 12, 40, 120)
 
 
 def denied_and_allowed(lab: Lab, transfers: Transfers, deny_list: Path, seconds: int) -> None:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from live_run import MIB, MRC, Transfers, sha256
+from live_run import MIB, Transfers, sha256
+from programs import MRC
 
 pytestmark = pytest.mark.root
 
@@ -133,7 +134,7 @@ def test_a_file_that_shrinks_while_it_is_sent(transfers: Transfers) -> None:
     file, stats = transfers.file("file", 128 * MIB), transfers.scratch / "stats"
     receiver = transfers.recv("--idle-timeout", "2s", "--once")
     sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "512")
-    transfers.when_acked(stats, 0.1, sender)
+    transfers.when_acked(stats, 0.01, sender)
     os.truncate(file, 0)
     assert str(file) in sender.end().failed().one_line
     receiver.end().failed()
@@ -142,15 +143,19 @@ def test_a_file_that_shrinks_while_it_is_sent(transfers: Transfers) -> None:
 
 def test_a_file_that_grows_while_it_is_sent(transfers: Transfers) -> None:
     """As a log does, which another program has open for writing."""
-    file, stats = transfers.file("log", 128 * MIB), transfers.scratch / "stats"
+    transfers.in_time(partial(grows_while_it_is_sent, transfers), 24, 96, 384)
+
+
+def grows_while_it_is_sent(transfers: Transfers, mib: int) -> None:
+    file, stats = transfers.file("log", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
     with file.open("ab") as writer:
         receiver = transfers.recv("--idle-timeout", "2s", "--once")
         sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "512")
-        transfers.when_acked(stats, 0.1, sender)
+        transfers.when_acked(stats, 0.01, sender)
         writer.write(b"a line")
         writer.flush()
         said = sender.end().failed().one_line
-    assert f"{file} grew from {128 * MIB} to {128 * MIB + 6} bytes while it was sent" in said
+    assert f"{file} grew from {mib * MIB} to {mib * MIB + 6} bytes while it was sent" in said
     receiver.end().failed()
     assert transfers.whole() == []
 
@@ -167,10 +172,10 @@ def test_outside_any_fabric(transfers: Transfers) -> None:
     receiver = transfers.recv("--once")
     srv6 = ["--mode", "srv6"]
     for command in (["send", str(file), receiver.ticket, *srv6], ["recv", "--dir", str(transfers.directory), *srv6]):
-        ended = transfers.start("p0s0", [sys.executable, "-m", "mrc", *command]).end()
+        ended = transfers.start("p0s0", [*MRC, *command]).end()
         assert ended.code in (1, 2)
         assert "no fabric" in ended.err
         assert "--fabric" in ended.err
     # Without a fabric the mode is udp, which is not that of a receiver on a fabric.
-    ended = transfers.start("p0s0", [sys.executable, "-m", "mrc", "send", str(file), receiver.ticket]).end().failed()
+    ended = transfers.start("p0s0", [*MRC, "send", str(file), receiver.ticket]).end().failed()
     assert "--mode" in ended.one_line

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MRC
 from loopback import Inside, needs_root, own_loopback
 from patience import PATIENCE_S
+from programs import MRC
 
 pytestmark = needs_root
 SIZE = 3_000_000
@@ -32,7 +33,7 @@ def both(inside: Inside, receive: list[str], send: list[str]) -> list[dict[str, 
 
     def start(command: list[str]) -> subprocess.Popen[str]:
         options = ["--mode", "udp", "--bind", "127.0.0.1", "--json"]
-        inside(lambda: ends.append(subprocess.Popen([*MRC, *command, *options], stdout=subprocess.PIPE, text=True)))
+        inside(lambda: ends.append(programs.start([*MRC, *command, *options], stdout=subprocess.PIPE, text=True)))
         return ends[-1]
 
     try:

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from live_run import MIB, Ended, Transfers, sha256, stats_lines
+from programs import MRC
 
 import mrc
 
 pytestmark = pytest.mark.root
 
 # So long that this process may be kept waiting between one step and the next; none of them comes to its end.
-SIZE = 128 * MIB
+SIZE = 64 * MIB
 SLOW = ("--mtu", "512")
 
 
@@ -33,7 +35,7 @@ def test_the_sender_is_interrupted_under_way(transfers: Transfers, number: signa
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--idle-timeout", "600s")
     sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
-    transfers.when_acked(stats, 0.3, sender)
+    transfers.when_acked(stats, 0.02, sender)
     interrupted(sender.stop(number), number)
     received = receiver.end().failed()
     # A goodbye, not a timeout, ends the receiver.
@@ -46,7 +48,7 @@ def test_the_receiver_is_interrupted_under_way(transfers: Transfers, number: sig
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once")
     sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
-    transfers.when_acked(stats, 0.1, sender)
+    transfers.when_acked(stats, 0.02, sender)
     interrupted(receiver.stop(number), number)
     sender.end().failed()
     assert transfers.whole() == []
@@ -56,7 +58,7 @@ def test_a_receiver_that_serves_many_fails_when_interrupted_in_a_transfer(transf
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--json")
     sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
-    transfers.when_acked(stats, 0.1, sender)
+    transfers.when_acked(stats, 0.02, sender)
     received = receiver.stop(signal.SIGINT)
     interrupted(received)
     assert received.document["sums_agree"] is False
@@ -83,7 +85,8 @@ def test_the_sender_is_interrupted_at_any_moment_of_its_start(transfers: Transfe
     file = transfers.file("file", 4 * MIB)
     receiver = transfers.recv("--idle-timeout", "1s", "--overwrite")
     for delay_s in (0.1, 0.25, 0.4, 0.55):
-        sender = transfers.send(receiver, [file])
+        # A new interpreter, whose start it is about.
+        sender = transfers.start("h0", [*MRC, "send", file, receiver.ticket], start=subprocess.Popen)
         time.sleep(delay_s)
         ended = sender.stop(number)
         # 0: it was done before. Killed by a signal: the interpreter had not come as far as our first line, or was in an
@@ -99,7 +102,7 @@ def test_the_sender_is_killed(transfers: Transfers) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--idle-timeout", "2s")
     sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
-    transfers.when_acked(stats, 0.1, sender)
+    transfers.when_acked(stats, 0.02, sender)
     sender.process.kill()
     received = receiver.end().failed()
     assert "nothing arrived" in received.one_line or "went away" in received.one_line
@@ -153,7 +156,7 @@ def test_the_receiver_is_killed(transfers: Transfers) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once")
     sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
-    transfers.when_acked(stats, 0.1, sender)
+    transfers.when_acked(stats, 0.02, sender)
     acked = stats_lines(stats)[-1]["bytes_acked"]
     assert 0 < acked < SIZE
     receiver.process.kill()

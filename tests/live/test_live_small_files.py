@@ -10,8 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from live_run import MRC, Ended, Running, Transfers
+from live_run import Ended, Running, Transfers
 from patience import eventually
+from programs import MRC
 
 pytestmark = pytest.mark.root
 

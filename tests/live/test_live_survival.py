@@ -204,7 +204,7 @@ def _one(world: Lab, transfers: Transfers, chance: random.Random, number: int) -
     threads = []
     for each in drawn:
         # From the very beginning on: the process starts, finds its ports, connects, sends.
-        threads.append(threading.Timer(chance.uniform(0.0, 1.5), each))
+        threads.append(threading.Timer(chance.uniform(0.0, 1.2), each))
         threads[-1].start()
     for thread in threads:
         thread.join(PATIENCE_S)

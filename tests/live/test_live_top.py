@@ -10,7 +10,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -19,17 +18,17 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MRC, Running, Transfers, eventually
+from live_run import Running, Transfers, eventually
 from patience import PATIENCE_S
+from programs import MRC
 
 pytestmark = pytest.mark.root
 
 
 def look(*argv: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [*MRC, "top", "--json", *argv], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = programs.run([*MRC, "top", "--json", *argv], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     document = json.loads(done.stdout)
     assert isinstance(document, dict)
@@ -75,7 +74,7 @@ def test_it_tells_goodput_planes_and_every_ev(bench: Callable[[], Running]) -> N
 def test_for_people_it_prints_tables(bench: Callable[[], Running]) -> None:
     writer = bench()
     eventually(lambda: endpoint_of(writer))
-    done = subprocess.run(
+    done = programs.run(
         [*MRC, "top", "--once", "--endpoint", str(writer.process.pid)],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False, env={**os.environ, "COLUMNS": "120"},
     )  # fmt: skip
@@ -86,7 +85,7 @@ def test_for_people_it_prints_tables(bench: Callable[[], Running]) -> None:
 
 
 def test_nothing_runs_is_said_in_one_line() -> None:
-    done = subprocess.run(
+    done = programs.run(
         [*MRC, "top", "--once", "--endpoint", "nobody"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
@@ -103,7 +102,7 @@ class Terminal:
         self.before = termios.tcgetattr(slave)
         self.master, self._slave = master, slave
         self.written = ""
-        self.process = subprocess.Popen(
+        self.process = programs.start(
             [*MRC, "top", *argv], stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm-256color"}
         )
 

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MIB, MRC, Running, Transfers
+from live_run import MIB, Running, Transfers
+from programs import MRC
 
 from mrc.trace import Event, Header, is_trace_file, read_trace
 
@@ -49,7 +50,7 @@ def resent_packets(capture: Path) -> dict[tuple[int, int], list[int]]:
     """When each (PSN, EV) was seen as data with rtx, ns since 1970."""
     argv = [*MRC, "dissect", str(capture), "--jsonl", "--filter", "meth and bth.rtx == 1"]
     seen: dict[tuple[int, int], list[int]] = {}
-    for line in filter(None, subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")):
+    for line in filter(None, programs.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")):
         packet = json.loads(line)
         layers: list[dict[str, Any]] = packet["layers"]
         inner = [each["fields"] for each in layers if each["layer"] == "ipv6"][-1]
@@ -139,7 +140,7 @@ def test_a_demo_writes_both_ends(tmp_path: Path, need_program: Callable[[str], s
     need_program("unshare")
     name = tmp_path / "demo.trace"
     argv = [*MRC, "demo", "--size", "8MiB", "--loss", "0%", "--cut-after", "100%", "--json", "--trace", str(name)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    done = programs.run(argv, capture_output=True, text=True, timeout=600, check=False)
     document = json.loads(done.stdout)
     assert document["sums_agree"] is True
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.trace.receiver", "demo.trace.sender"]

@@ -8,8 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from live_run import FILE_KEYS, MIB, MRC, PATH_KEYS, REPORT_KEYS, Ended, Transfers, sha256, stats_lines
+from live_run import FILE_KEYS, MIB, PATH_KEYS, REPORT_KEYS, Ended, Transfers, sha256, stats_lines
 from patience import undisturbed
+from programs import MRC
 
 from mrc.lab import Lab
 
