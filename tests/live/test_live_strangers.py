@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""10,000 drawn frames without a key at each port that a process of this product opens.
+"""4,000 drawn frames without a key at each port that a process of this product opens.
 
 The process goes on, its memory and descriptors stay as they were, and an honest client is served afterwards.
 """
@@ -15,16 +15,18 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
-from live_run import MRC
 from loopback import Inside, needs_root, own_loopback
 from patience import PATIENCE_S, eventually
+from programs import MRC
 from strangers_frames import datagram, message, stream_frame
 
 from mrc.fabric import Clos
@@ -33,9 +35,9 @@ from mrc.map.probe import UDP_PORT
 from mrc.net.ticket import Ticket
 
 pytestmark = needs_root
-FRAMES = 10_000
+FRAMES = 4000
 SERVER, STRANGER, HONEST = "fd00:99::1", "fd00:99::2", "fd00:99::3"
-MOST_GROWTH = 16 << 20  # bytes of memory: caches, tables that double, pages the allocator keeps
+MOST_GROWTH = 4 << 20  # bytes of memory: caches, tables that double, pages the allocator keeps
 MOST_WAITING = 1 << 15  # bytes at a socket, below which it has room for 100 frames more
 FIRST = 1000  # frames after which memory is looked at: what the first of a kind loads has been loaded
 
@@ -55,7 +57,7 @@ class Running:
 
 def run(*argv: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [*MRC, *map(str, argv)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
+    return programs.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
 
 
 # ------------------------------------------------------------------ frames
@@ -170,7 +172,7 @@ def started(inside: Inside, directory: Path, *argv: str | Path) -> Iterator[Runn
 
     def begin() -> None:
         held.append(
-            subprocess.Popen(
+            programs.start(
                 [*MRC, *map(str, argv)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -301,7 +303,7 @@ def test_strangers_at_a_sender(inside: Inside, tmp_path: Path) -> None:
     with started(inside, tmp_path, "recv", "--mode", "udp", "--bind", SERVER, "--dir", tmp_path / "arrived") as running:
         held: list[subprocess.Popen[str]] = []
         argv = [*MRC, "send", "--mode", "udp", "--bind", HONEST, "--name", "piped", "-", running.said]
-        inside(lambda: held.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
+        inside(lambda: held.append(programs.start(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
         (sender,) = held
         assert sender.stdin is not None
         try:
@@ -331,7 +333,7 @@ def map_lab() -> Iterator[Lab]:
 
 def test_strangers_at_the_map(map_lab: Lab) -> None:
     """Its page, the socket of its collector, and the port of its agents' probes; both hosts report afterwards."""
-    serve = subprocess.Popen(
+    serve = programs.start(
         [*MRC, "map", "serve", "--name", map_lab.name, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
     )
     agents: list[subprocess.Popen[str]] = []
@@ -339,8 +341,8 @@ def test_strangers_at_the_map(map_lab: Lab) -> None:
         assert serve.stderr is not None
         port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", serve.stderr.readline())[0])
         for host in ("h0", "h1"):
-            argv = [*MRC, "lab", "exec", "--name", map_lab.name, host, "--", *MRC, "map", "agent"]
-            agents.append(subprocess.Popen(argv, stderr=subprocess.PIPE, text=True))
+            argv = [*MRC, "map", "agent"]
+            agents.append(map_lab.popen(host, argv, start=programs.start, stderr=subprocess.PIPE, text=True))
 
         def reporting() -> bool:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/map.json", timeout=PATIENCE_S) as answer:
@@ -363,22 +365,12 @@ def test_strangers_at_the_map(map_lab: Lab) -> None:
 
 def at_agent(lab: Lab, draw: random.Random, count: int) -> None:
     """From the other host, to the port of probes at the first host's own address."""
-    script = (
-        "import random, socket, sys, time\n"
-        "draw = random.Random(int(sys.argv[1])); s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
-        "for n in range(int(sys.argv[4])):\n"
-        "    s.sendto(draw.randbytes(draw.randrange(1, 300)), (sys.argv[2], int(sys.argv[3])))\n"
-        "    n % 100 or time.sleep(0.002)\n"
-    )
-    argv = [*MRC, "lab", "exec", "--name", lab.name, "h1", "--", MRC[0], "-c", script]
-    done = subprocess.run(
-        [*argv, str(draw.randrange(1 << 30)), _address(lab), str(UDP_PORT), str(count)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
 
+    def send() -> None:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as stranger:
+            for number in range(count):
+                stranger.sendto(draw.randbytes(draw.randrange(1, 300)), (lab.addresses("h0")[0], UDP_PORT))
+                if number % 100 == 0:
+                    time.sleep(0.002)
 
-def _address(lab: Lab) -> str:
-    """Of the first port of h0, from its fabric file."""
-    argv = [*MRC, "lab", "exec", "--name", lab.name, "h0", "--", "sh", "-c", "cat $MRC_FABRIC"]
-    document = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
-    return str(document["ports"][0]["address"])
+    lab.inside("h1", send)
