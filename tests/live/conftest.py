@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from live_run import Transfers, missing
 
+from mrc.fabric import Clos, Description, Impairment
 from mrc.lab import Lab
 
 
@@ -38,6 +39,15 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
         missing("root")
     module = request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
     with Lab.up(f"live-{os.getpid()}-{module}") as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def slow_lab(request: pytest.FixtureRequest, need_root: None) -> Iterator[Lab]:
+    """The default fabric, in which h0 sends 20 Mbit/s a plane: what goes on for long takes little of a processor."""
+    module = request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
+    slow = {(f"h0-p{plane}l0", f"p{plane}l0"): Impairment(rate_bps=20_000_000) for plane in range(2)}
+    with Lab.up(f"live-{os.getpid()}-{module}", Description(Clos(), slow)) as built:
         yield built
 
 

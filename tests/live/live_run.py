@@ -53,6 +53,11 @@ def missing(what: str) -> None:
     pytest.skip(f"needs {what}")
 
 
+def dumpcap_of(tshark: str) -> Path:
+    """The program that captures for tshark, which dissects nothing."""
+    return Path(tshark).with_name("dumpcap")
+
+
 @dataclass(frozen=True)
 class Ended:
     """A program that is over: its exit status, what it wrote, and how long it took to end."""

@@ -25,9 +25,16 @@ from patience import PATIENCE_S, eventually
 from programs import MRC
 from prometheus_client.parser import text_string_to_metric_families
 
+from mrc.lab import Lab
+
 pytestmark = pytest.mark.root
 
 GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"
+
+
+@pytest.fixture(scope="module")
+def lab(slow_lab: Lab) -> Lab:
+    return slow_lab
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import Any
 
 import programs
 import pytest
-from live_run import MIB, Transfers, sha256, stats_lines
+from live_run import MIB, Transfers, dumpcap_of, sha256, stats_lines
 from patience import MARKER_ETHERTYPE, CaptureMarker, Fence
 from programs import MRC
 
@@ -219,7 +219,7 @@ def captured(transfers: Transfers, tshark: str, node: str, interface: str) -> tu
     sender put on its paths, but for what a busy machine dropped, which was sent again."""
     file = transfers.scratch / "capture.pcap"
     running = transfers.start(
-        node, [tshark, "-q", "-i", interface, "-w", file, "-f", f"ip6 or ether proto {MARKER_ETHERTYPE}"]
+        node, [dumpcap_of(tshark), "-q", "-i", interface, "-w", file, "-f", f"ip6 or ether proto {MARKER_ETHERTYPE}"]
     )
     with closing(CaptureMarker(partial(transfers.lab.inside, node), interface)) as marker:
         marker.wait(file)

@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-from live_run import MIB, Running, Transfers
+from live_run import MIB, Running, Transfers, dumpcap_of
 from patience import MARKER_ETHERTYPE, CaptureMarker
 
 pytestmark = [pytest.mark.root, pytest.mark.tshark]
@@ -34,10 +34,10 @@ BACK = {
 
 
 def capture(transfers: Transfers, tshark: str, node: str, interface: str, *options: str) -> Running:
-    """A tshark that has begun to capture."""
+    """A dumpcap that has begun to capture."""
     file = transfers.scratch / f"{node}-{interface}.pcap"
     wanted = f"ip6 proto 41 or ether proto {MARKER_ETHERTYPE}"
-    running = transfers.start(node, [tshark, "-q", "-i", interface, "-w", file, "-f", wanted, *options])
+    running = transfers.start(node, [dumpcap_of(tshark), "-q", "-i", interface, "-w", file, "-f", wanted, *options])
     with closing(CaptureMarker(partial(transfers.lab.inside, node), interface)) as marker:
         marker.wait(file)
     return running

@@ -24,6 +24,8 @@ from live_run import Running, Transfers, eventually
 from patience import PATIENCE_S
 from programs import MRC
 
+from mrc.lab import Lab
+
 pytestmark = pytest.mark.root
 
 
@@ -35,17 +37,18 @@ def look(*argv: str) -> dict[str, Any]:
     return document
 
 
+@pytest.fixture(scope="module")
+def lab(slow_lab: Lab) -> Lab:
+    return slow_lab
+
+
 @pytest.fixture
 def bench(transfers: Transfers) -> Iterator[Callable[[], Running]]:
-    """`mrc bench write` from h0 to h1 for ten minutes; the test ends it.
-
-    It sends a few thousand packets a second: at its full speed it would keep all processors from what looks at it.
-    """
+    """`mrc bench write` from h0 to h1 for ten minutes; the test ends it."""
     server = transfers.start("h1", [*MRC, "bench", "serve"])
     assert server.process.stdout is not None
     ticket = next(line.strip() for line in server.process.stdout if line.startswith("mrc1:"))
-    slow = ("--seconds", "600s", "--line-rate", "100mbit")
-    yield lambda: transfers.start("h0", [*MRC, "bench", "write", ticket, *slow])
+    yield lambda: transfers.start("h0", [*MRC, "bench", "write", ticket, "--seconds", "600s", "--size", "64KiB"])
     server.process.send_signal(signal.SIGTERM)
     server.process.communicate(timeout=PATIENCE_S)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from live_hosts import IPV4, IPV6, MIXED, Hosts, bound, ip
-from live_run import MIB, Running, missing, sha256, sums, when_acked
+from live_run import MIB, Running, dumpcap_of, missing, sha256, sums, when_acked
 from patience import CaptureMarker, undisturbed
 from programs import MRC
 
@@ -167,7 +167,7 @@ def test_tshark_sees_rocev2_with_varying_source_ports(
     """MRC-WIRE-05, MRC-EV-05, MRC-ICRC-09; and nothing else on the cable: no fragment, no ICMP error. MRC-WIRE-03."""
     tshark = need_program("tshark")
     capture = hosts.scratch / "capture.pcap"
-    recording = hosts.start("b", [tshark, "-q", "-i", f"e{plane}", "-w", capture])
+    recording = hosts.start("b", [dumpcap_of(tshark), "-q", "-i", f"e{plane}", "-w", capture])
     seen_by(capture, hosts, plane)
     file = hosts.file(MIB // 2)
     receiver = hosts.recv("--once", "--json", "--bind", MIXED["b"][plane])
