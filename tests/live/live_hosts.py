@@ -27,9 +27,13 @@ def ip(*words: str) -> None:
 
 
 class Hosts:
-    """Hosts a and b, two cables between them (interfaces e0 and e1 at both ends), and what runs there."""
+    """Hosts a and b, two cables between them (interfaces e0 and e1 at both ends), and what runs there.
 
-    def __init__(self, prefix: str) -> None:
+    With an Ethernet MTU of 9000, `mtu`, there is room for a path MTU of 4096.
+    """
+
+    def __init__(self, prefix: str, mtu: int = 1500) -> None:
+        self._mtu = str(mtu)
         self.names = {host: f"{prefix}-{host}" for host in "ab"}
         self.scratch = Path()
         self._running: list[Running] = []
@@ -44,8 +48,9 @@ class Hosts:
 
     def lay(self, plane: int) -> None:
         """Lay a cable, and give its ends their addresses."""
-        cable = ["type", "veth", "peer", "name", f"e{plane}", "netns", self.names["b"]]
-        ip("-n", self.names["a"], "link", "add", f"e{plane}", *cable)
+        mtu = ("mtu", self._mtu)
+        cable = ["type", "veth", "peer", "name", f"e{plane}", *mtu, "netns", self.names["b"]]
+        ip("-n", self.names["a"], "link", "add", f"e{plane}", *mtu, *cable)
         for host, name in self.names.items():
             ip("-n", name, "addr", "add", f"{IPV4[host][plane]}/24", "dev", f"e{plane}")
             ip("-n", name, "addr", "add", f"{IPV6[host][plane]}/64", "dev", f"e{plane}", "nodad")

@@ -100,7 +100,7 @@ def broken(transfers: Transfers, file: Path, *, end: str) -> None:
     """Send some of it, and break off."""
     stats = transfers.scratch / f"stats {end}"
     receiver = transfers.recv("--once", "--idle-timeout", "2s")
-    sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "512")
+    sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "1024")
     transfers.when_acked(stats, 0.5, sender)
     if end == "the sender is killed":
         sender.process.kill()
@@ -146,7 +146,7 @@ def test_a_tree_that_broke_goes_on(transfers: Transfers) -> None:
     small, large = transfers.file("top/1", 3 * MIB), transfers.file("top/sub/2", 64 * MIB)
     stats = transfers.scratch / "stats"
     receiver = transfers.recv("--once")
-    sender = transfers.send(receiver, [top], "--stats", stats, "--mtu", "512")
+    sender = transfers.send(receiver, [top], "--stats", stats, "--mtu", "1024")
     transfers.when_acked(stats, 0.4, sender)
     receiver.stop()
     sender.kill()

@@ -26,7 +26,7 @@ from forged_icmp import (
 )
 from live_run import MIB, Running, Transfers, missing, sha256, when_acked
 from patience import PATIENCE_S
-from test_live_udp import IPV4, IPV6, Hosts, bound, ip, transferred
+from test_live_udp import IPV4, IPV6, Hosts, bound, transferred
 
 from mrc.fabric import Clos
 from mrc.lab import Lab
@@ -139,12 +139,9 @@ def wide_hosts() -> Iterator[Hosts]:
     """Two hosts whose cables have room for a path MTU of 4096."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         missing("root and the program ip")
-    hosts = Hosts(f"mrcicmp{os.getpid()}")
+    hosts = Hosts(f"mrcicmp{os.getpid()}", mtu=9000)
     try:
         hosts.build()
-        for name in hosts.names.values():
-            for plane in range(2):
-                ip("-n", name, "link", "set", f"e{plane}", "mtu", "9000")
         yield hosts
     finally:
         hosts.demolish()

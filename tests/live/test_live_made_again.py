@@ -30,7 +30,7 @@ PART = 16 * MIB  # of a stream: sent when it is full, written out when the next 
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
     if os.geteuid() != 0 or shutil.which("ip") is None:
         missing("root and the program ip")
-    hosts = Hosts(f"mrcagain{os.getpid()}")
+    hosts = Hosts(f"mrcagain{os.getpid()}", mtu=9000)
     hosts.scratch = tmp_path
     try:
         hosts.build()
