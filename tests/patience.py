@@ -100,14 +100,11 @@ def until_it_waits_for_a_reader(process: subprocess.Popen[Any]) -> None:
 
 def carries_data(pid: int) -> bool:
     """Whether a program that is started by `pid`, or by what it started, has sent 20 MB where it runs."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    family, outside = {pid}, os.stat("/proc/self/ns/net").st_ino
-    while more := {child for child, parent in parents.items() if parent in family} - family:
-        family |= more
+    family, outside = [pid], os.stat("/proc/self/ns/net").st_ino
+    for each in family:
+        with suppress(OSError):
+            for thread in Path(f"/proc/{each}/task").iterdir():
+                family += map(int, (thread / "children").read_text().split())
     for each in family:
         with suppress(OSError):
             if os.stat(f"/proc/{each}/ns/net").st_ino == outside:
