@@ -110,7 +110,9 @@ class Mrc:
 def _serving(lab: Lab, host: str) -> Iterator[str]:
     """`mrc bench serve` on a host; gives its ticket."""
     import mrc.bench.server  # noqa: F401 - for all forks
+    from mrc.net.forks import import_for_endpoints
 
+    import_for_endpoints()
     with start_on(lab, host, "mrc bench serve", python("mrc", "bench", "serve"), start=forked) as server:
         yield server.started()
 

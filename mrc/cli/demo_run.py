@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc import CORE
-from mrc.child import Child, listen, python
+from mrc.child import Child, forked, listen, python
 from mrc.core import COMPILED
 from mrc.errors import PeerError, SystemRefused
 from mrc.fabric import Clos
@@ -198,10 +198,20 @@ def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
 def _transfer(
     plan: DemoPlan, lab: Lab, source: Path, target: Path, stats: Path, say: Callable[[str], None]
 ) -> DemoResult:
+    # For both ends: they are forks of this process.
+    import mrc.cli.recv
+    import mrc.cli.send
+    import mrc.cli.transfer_output
+    import mrc.net.node
+    import mrc.net.transfer.receiver
+    import mrc.net.transfer.sender  # noqa: F401
+    from mrc.net.forks import import_for_endpoints
+
+    import_for_endpoints()
     receive = ["recv", "--once", "--json", "--dir", str(target), "--idle-timeout", "10s", *plan.trace_of("receiver")]
-    with start_on(lab, "h1", "the receiver", python("mrc", *receive)) as receiving:
+    with start_on(lab, "h1", "the receiver", python("mrc", *receive), start=forked) as receiving:
         send = ["send", str(source), receiving.started(), "--json", "--stats", str(stats), *plan.trace_of("sender")]
-        with start_on(lab, "h0", "the sender", python("mrc", *send)) as sending:
+        with start_on(lab, "h0", "the sender", python("mrc", *send), start=forked) as sending:
             waits = Waits([each.process.pid for each in (sending, receiving)])
             cut, samples = _watch(plan, lab, sending, stats, say, waits)
             sent = sending.outcome(_STALL_TIMEOUT_S)

@@ -37,10 +37,15 @@ class RemoteHost:
         self.trace = directory / f"{host}.sqlog" if traced else None
         arguments = [str(self.samples)] + ([str(self.trace)] if self.trace is not None else [])
         # What it imports, for all hosts: they are forks of this process.
+        import numpy.random  # noqa: F401
+
         import mrc.drill.ends
+        import mrc.net.node
         import mrc.net.node_device
         import mrc.trace.writer  # noqa: F401
+        from mrc.net.forks import import_for_endpoints
 
+        import_for_endpoints()
         self.program = program(lab, host, "mrc.drill.host", *arguments, start=forked)
 
     def wait_started(self) -> None:

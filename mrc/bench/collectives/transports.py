@@ -38,8 +38,13 @@ def load(transport: str) -> None:
     if transport == GLOO:
         import torch.distributed  # noqa: F401
     else:
+        import numpy.random  # noqa: F401
+
         import mrc.fabric
         import mrc.net.device  # noqa: F401
+        from mrc.net.forks import import_for_endpoints
+
+        import_for_endpoints()
 
 
 @contextmanager
