@@ -79,7 +79,7 @@ def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_beside_udp_and_itself() -> None:
     need("iperf3")
-    document = measured("--seconds", "300ms", "--rounds", "3", "--baseline", "udp", "--compare", "qps=2,mtu=1024")
+    document = measured("--seconds", "150ms", "--rounds", "3", "--baseline", "udp", "--compare", "qps=2,mtu=1024")
     for name in ("mrc", "udp", "mrc(qps=2,mtu=1024)"):
         assert document[name].keys() >= KEYS
         rounds = [each["goodput_gbps"] for each in document[name]["rounds"]]
@@ -114,7 +114,7 @@ def test_every_baseline() -> None:
     need("iperf3")
     need("cc")
     pytest.importorskip("aioquic")
-    document = measured("--seconds", "500ms", "--rounds", "1", "--baseline", "bare,mptcp,aioquic")
+    document = measured("--seconds", "300ms", "--rounds", "1", "--baseline", "bare,mptcp,aioquic")
     for name in ("bare", "mptcp", "aioquic"):
         assert document[name].keys() >= KEYS
         assert document[name]["goodput_gbps"] > 0
@@ -172,7 +172,7 @@ def test_the_suite_chooses_sizes_itself() -> None:
 
 
 def test_loss_is_suffered_and_mended() -> None:
-    document = measured("--seconds", "700ms", "--rounds", "2", "--compare", "loss=2%")
+    document = measured("--seconds", "300ms", "--rounds", "2", "--compare", "loss=2%")
     assert all(each["retransmitted_packets"] > 0 for each in document["mrc(loss=2%)"]["rounds"])
 
 

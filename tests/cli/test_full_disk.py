@@ -15,6 +15,7 @@ import pytest
 from patience import PATIENCE_S
 
 from mrc.capture.wireshark.source import MARKER
+from mrc.child import forked
 from mrc.cli import commands
 from mrc.errors import SystemRefused
 from mrc.whole_files import LineFile, whole_file, write_whole
@@ -46,17 +47,14 @@ NO_ROOM = "cannot be written: No space left on device\n"
 )
 def test_standard_output(argv: list[str], unbuffered: str) -> None:
     """/dev/full refuses each write with ENOSPC (full(4))."""
-    with open("/dev/full", "wb") as full:
-        ended = subprocess.run(
-            [*MRC, *argv],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
-        )
-    assert (ended.returncode, ended.stderr) == (1, f"Error: output {NO_ROOM}")
+    # A fork has everything imported. PYTHONUNBUFFERED is read by an interpreter that starts.
+    start, environment = (subprocess.Popen, os.environ | {"PYTHONUNBUFFERED": "1"}) if unbuffered else (forked, None)
+    with (
+        open("/dev/full", "wb") as full,
+        start([*MRC, *argv], stdout=full, stderr=subprocess.PIPE, text=True, env=environment) as process,
+    ):
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (1, f"Error: output {NO_ROOM}")
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- <&-", ">&- 2>file <&-"])

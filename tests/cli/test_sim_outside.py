@@ -277,8 +277,7 @@ def test_with_force_a_run_goes_on(sim: Callable[..., Result], monkeypatch: pytes
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.parametrize("hosts", ["8", "1024"])
-@pytest.mark.parametrize("after", [0.0, 1.5])
+@pytest.mark.parametrize(("hosts", "after"), [("8", 0.0), ("8", 0.3), ("1024", 0.0), ("1024", 1.5)])
 def test_a_signal_ends_a_run_soon_and_leaves_nothing(
     tmp_path: Path, number: signal.Signals, threads: str, hosts: str, after: float
 ) -> None:
