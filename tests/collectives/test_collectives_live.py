@@ -68,7 +68,7 @@ def said(rank: Child) -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", [2, RANKS])
 def test_results(lab: Lab, tmp_path: Path, size: int) -> None:
-    """Up to 64 MiB, and a group of half the ranks."""
+    """Up to 64 MiB between two, and a group of half the ranks."""
     with started(lab, tmp_path, size, "results") as ranks:
         assert [said(each) for each in ranks] == [{"ok": True}] * size
 

@@ -58,9 +58,9 @@ def test_the_last_users_keep_theirs() -> None:
 def test_many_groups_that_reduce_hold_the_scratch_memory_of_few(size: int) -> None:
     with world(size, config=CONFIG) as ranks:
         sets = [[group.subgroup(range(size)) for group in ranks.groups] for _ in range(KEPT * 4 // size)]
-        for turn in range(3):
+        for turn in range(2):
             for number, subgroups in enumerate(sets):
-                arrays = [np.full(200_000, float(turn + number + rank)) for rank in range(size)]
+                arrays = [np.full(100_000, float(turn + number + rank)) for rank in range(size)]
                 pairs = [(each, array) for each, array in zip(subgroups, arrays, strict=True) if each is not None]
                 works = [group.all_reduce(array) for group, array in pairs]
                 for work in works:
