@@ -15,11 +15,11 @@ from mrc.child import Child
 
 PROGRAM = Path(__file__).with_name("torch_memory.py")
 PATIENCE_S = 240.0
-HELD, MADE = 300, 900
+HELD, MADE = 150, 450
 # gloo takes its time to destroy groups; what it holds grows with their number.
 OF_GLOO = 3
-# What the allocator and the interpreter keep for themselves by the time that 900 groups have come and gone.
-NOISE = 2 << 20
+# What the allocator and the interpreter keep for themselves by the time that 450 groups have come and gone.
+NOISE = 1 << 20
 
 
 def measured(folder: Path, *jobs: tuple[str, int, int]) -> list[dict[str, int]]:
