@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import programs
 import pytest
 
 from mrc.conformance.catalogue import catalogue, missing
@@ -18,8 +19,9 @@ FEW = ["--id", "MRC-SACK-04", "--id", "MRC-ACK-0[124]"]
 
 
 def mrc(*arguments: str | Path, cwd: Path = HERE) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mrc", "conformance", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, timeout=120)
+    return programs.run(
+        [*programs.MRC, "conformance", *arguments], capture_output=True, text=True, check=False, cwd=cwd, timeout=120
+    )
 
 
 def test_our_endpoint_passes_and_the_status_is_0() -> None:

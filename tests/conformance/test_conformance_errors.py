@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any, NoReturn
 from xml.etree import ElementTree
 
+import programs
 import pytest
 from toy_targets import ToyQp, ToySession, ToyTarget, silent
 
@@ -448,8 +448,8 @@ def broken_when_closed() -> Target:
 
 
 def mrc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mrc", "conformance", "run", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
+    command = [*programs.MRC, "conformance", "run", *arguments]
+    return programs.run(command, capture_output=True, text=True, check=False, cwd=HERE)
 
 
 ASKED = ("--target", "test_conformance_errors:broken_when_asked", "--id", "MRC-QP-02/rtr", "--id", "MRC-SACK-04")

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 import json
 import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import programs
 import pytest
 from scapy.utils import RawPcapReader
 
@@ -203,8 +203,8 @@ def test_times_behind_rnr_codes_are_those_of_the_kernel() -> None:
 
 
 def mrc_conformance(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mrc", "conformance", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    command = [*programs.MRC, "conformance", *arguments]
+    return programs.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_a_run_with_everything(tmp_path: Path) -> None:
