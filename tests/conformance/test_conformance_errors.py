@@ -13,7 +13,6 @@ from types import CodeType, FunctionType
 from typing import Any, NoReturn
 from xml.etree import ElementTree
 
-import programs
 import pytest
 from toy_targets import ToyQp, ToySession, ToyTarget, silent
 
@@ -448,6 +447,8 @@ def broken_when_closed() -> Target:
 
 
 def mrc(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    import programs  # the commands import this file, from its folder alone
+
     command = [*programs.MRC, "conformance", "run", *arguments]
     return programs.run(command, capture_output=True, text=True, check=False, cwd=HERE)
 
