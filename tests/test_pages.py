@@ -33,7 +33,6 @@ RECORDED: dict[str, tuple[str, ...] | None] = {
 PROTOCOL = {name: TEXT[f"docs/protocol/{name}.md"] for name in ("wire", "behaviour", "nscc", "api")}
 SECTIONS = {name: re.findall(r"^#+ (?:(\d+)\. )?(.*)$", text, re.MULTILINE) for name, text in PROTOCOL.items()}
 CITING = ("mrc/**/*.py", "tests/**/*.py", "docs/**/*.md", "tools/**/*.py", "benchmarks/**/*.py", "*.md")
-INTERFACE = pytest.param("public-api --check", marks=pytest.mark.seconds)
 _CITATION = re.compile(
     r"\b(wire|behaviour|nscc|api)\.md(?:,? (?:sections? )?(\d+)|, (?=([A-Z].{0,60})))?"
     r'(?:(?:(?!\.md)[^"{]){0,100}?: "([^"]+)")?'
@@ -104,10 +103,9 @@ def started(tool: str, *arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("tool", ["draw-state-machines --check", INTERFACE, "requirements"])
+@pytest.mark.parametrize("tool", ["draw-state-machines --check", "requirements"])
 def test_a_tool_that_holds_pages_to_the_sources_finds_nothing(tool: str) -> None:
-    """State tables are drawn; the public interface is as recorded, each name of it with a docstring; requirements have
-    tests, and ids are of some."""
+    """State tables are drawn; requirements have tests, and ids are of some."""
     status, says = started(*tool.split())
     assert status == 0, says
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The public interface: pages use what docs/api lists, examples do what they show. tools/public-api has the rest."""
+"""The public interface: pages use what docs/api lists, examples do what they show, and it is as recorded."""
 
 from __future__ import annotations
 
@@ -23,10 +23,24 @@ METHODS = (FunctionType, property, classmethod, staticmethod)
 
 
 @pytest.fixture(scope="module")
-def surface() -> Any:
+def tool() -> Iterator[dict[str, Any]]:
+    """What tools/public-api defines."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "tools")  # where it finds what it imports
-        return runpy.run_path(str(ROOT / "tools" / "public-api"))["Surface"]()
+        yield runpy.run_path(str(ROOT / "tools" / "public-api"))
+
+
+@pytest.fixture(scope="module")
+def surface(tool: dict[str, Any]) -> Any:
+    return tool["Surface"]()
+
+
+def test_it_is_as_recorded_and_each_name_is_explained(
+    tool: dict[str, Any], surface: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `tools/public-api --check` looks at it."""
+    wrong = tool["is_wrong"](surface)
+    assert not wrong, "".join(capsys.readouterr())
 
 
 def test_the_pages_import_what_is_public(surface: Any) -> None:
