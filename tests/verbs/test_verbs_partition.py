@@ -32,11 +32,11 @@ MILLISECOND_NS = 1_000_000
 DEFAULTS, PROCESSES = QpConfig(), transfer_config(path_mtu=4096)
 
 
-def outage_ns(tuning: QpConfig) -> int:
+def outage_ns(tuning: QpConfig, longest: bool = False) -> int:
     """Longer than a QP is kept without retries for jobs: 4 s, and 18 with the tuning of processes. Interpreted, a
     second of virtual time takes half a second."""
     if CORE.kind == COMPILED:
-        return 180 * SECOND_NS
+        return (180 if longest else 60) * SECOND_NS
     return (8 if tuning is DEFAULTS else 24) * SECOND_NS
 
 
@@ -92,7 +92,7 @@ def test_it_is_waited_for_and_goes_on_within_a_second(name: str, what: str, ways
             ends[1 - place].qp.post_recv(RecvWR(number))
         post_all(ends[place], sources[place], targets[1 - place])
     down, names = fabric.now + 2 * MILLISECOND_NS, cut_off(fabric, what)
-    up = down + outage_ns(tuning)
+    up = down + outage_ns(tuning, longest=(what, ways) == ("spines", 1))
     fabric.at(down, lambda: fabric.cut(*names))
     fabric.at(up, lambda: fabric.heal(*names))
     fabric.run(up)
@@ -170,7 +170,7 @@ def test_a_qp_that_never_gives_up_ends_when_its_owner_says_so() -> None:
     source, target, _ = pair.memory(b"\7" * 1000)
     pair.right.context.close()
     pair.left.qp.post_send(SendWR(1, sge=source.sge(), remote_addr=target.addr, rkey=target.rkey))
-    pair.run(10 * outage_ns(PROCESSES) // 3)
+    pair.run(10 * outage_ns(PROCESSES, longest=True) // 3)
     assert pair.left.qp.state == QPState.RTS
     pair.left.qp.modify(QPAttr(qp_state=QPState.ERROR))
     assert [each.status for each in pair.left.cq.poll(2)] == [WCStatus.FLUSHED]
