@@ -16,6 +16,7 @@ from torch_backend_reference import EPSILON, given, reduced
 
 if TYPE_CHECKING:
     from conftest import Jobs
+    from torch_ranks import Ready
 
     from mrc.lab import Lab
 
@@ -160,16 +161,18 @@ def test_a_script_that_destroys_no_group_ends_after_what_it_sent_has_arrived(job
     jobs.run("never_joined", 2)
 
 
-def test_without_a_fabric_the_error_says_what_to_do(need_torch: None) -> None:
-    script = (
+def test_without_a_fabric_the_error_says_what_to_do(ready: Ready, tmp_path: Path) -> None:
+    script = tmp_path / "alone.py"
+    script.write_text(
         "import torch.distributed as dist\ndist.init_process_group('mrc', store=dist.HashStore(), rank=0, world_size=1)"
     )
     environment = {name: value for name, value in os.environ.items() if name not in ("MRC_FABRIC", "MRC_BIND")}
-    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    ended = ready.start("h0", [str(script)], environment)
+    written, _ = ended.communicate(timeout=120)
     assert ended.returncode == 1
-    assert "needs MRC_FABRIC" in ended.stderr
-    assert "or MRC_BIND" in ended.stderr
-    assert "MRC_BIND=127.0.0.1 where all ranks are on this host" in ended.stderr
+    assert "needs MRC_FABRIC" in written
+    assert "or MRC_BIND" in written
+    assert "MRC_BIND=127.0.0.1 where all ranks are on this host" in written
 
 
 def test_what_mrc_bind_names() -> None:
@@ -193,10 +196,11 @@ def test_what_mrc_bind_names() -> None:
 @pytest.mark.root
 def test_an_interface_stands_for_its_address(torch_lab: Lab) -> None:
     """An IPv6 one where it has no other; of several the first in their order."""
+    from mrc.torch.device import fabric_of_bind
+
     interface = json.loads(torch_lab.fabric_path("h0").read_text())["ports"][0]["interface"]
-    script = f"from mrc.torch.device import fabric_of_bind\nprint(fabric_of_bind({interface!r}).ports[0].address)"
-    asked = torch_lab.popen("h0", [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert asked.communicate(timeout=120)[0].strip() == torch_lab.addresses("h0")[0]
+    found = torch_lab.inside("h0", lambda: fabric_of_bind(interface))
+    assert found.ports[0].address == torch_lab.addresses("h0")[0]
 
 
 @pytest.mark.parametrize("autoload", ["0", "1"])
