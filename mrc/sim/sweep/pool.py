@@ -8,11 +8,11 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 
-from mrc.child import Child, python
+from mrc.child import Child, forked, python
 from mrc.errors import PeerError
 from mrc.records import record
 from mrc.sim.sweep.directory import Task
-from mrc.sim.sweep.worker import read_result
+from mrc.sim.sweep.handover import read_result
 from mrc.threads import start_thread
 
 # A cell that ends its process each time, for want of memory say, is given up.
@@ -30,7 +30,12 @@ class Finished:
 
 
 def run_local(tasks: Sequence[Task], processes: int) -> Iterator[Finished]:
-    """Simulate cells on so many processes; yields each as it is done. Closing the iterator ends the processes."""
+    """Simulate cells on so many processes; yields each as it is done. Closing the iterator ends the processes.
+
+    They are forks of this process, which imports what they need once.
+    """
+    import mrc.sim.results.execute  # noqa: F401
+
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     done: queue.SimpleQueue[Finished | BaseException] = queue.SimpleQueue()
     for task in tasks:
@@ -107,7 +112,7 @@ class _Worker:
         with self._lock:
             if self._child is None and not self._ending:
                 # What it says on stderr is for who runs the sweep.
-                self._child = Child("a worker", python("mrc.sim.sweep.worker"), talks=True, stderr=None)
+                self._child = Child("a worker", python("mrc.sim.sweep.worker"), forked, talks=True, stderr=None)
             return self._child
 
     def _stop(self) -> None:

@@ -7,16 +7,15 @@ Jobs come on stdin and results go to stdout, each a line of JSON; the files of a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
-from typing import IO, Any
+from typing import Any
 
-from mrc.child import Child
 from mrc.errors import MrcError
 from mrc.sim.cluster import Progress
 from mrc.sim.experiment import ExperimentFile
 from mrc.sim.results.execute import execute
+from mrc.sim.sweep.handover import write_result
 from mrc.untrusted import own_json
 
 
@@ -33,20 +32,6 @@ def simulate(said: dict[str, Any]) -> tuple[dict[str, bytes], str]:
         return execute(ExperimentFile.from_json(said), progress=look).files, ""
     except MrcError as error:
         return {}, str(error)
-
-
-def write_result(stream: IO[bytes], files: dict[str, bytes], problem: str) -> None:
-    header = {"problem": problem, "files": {name: len(content) for name, content in files.items()}}
-    stream.write(json.dumps(header).encode() + b"\n")
-    for content in files.values():
-        stream.write(content)
-    stream.flush()
-
-
-def read_result(worker: Child) -> tuple[dict[str, bytes], str]:
-    """What `write_result` has written. Raises PeerError where the worker has gone before it had written all."""
-    header = worker.hear(None)
-    return {name: worker.exactly(size) for name, size in header["files"].items()}, header["problem"]
 
 
 def main() -> None:
