@@ -198,7 +198,7 @@ def _measure(
 ) -> None:
     from mrc.bench.collectives.kinds import KINDS
     from mrc.bench.collectives.plan import CollectivesPlan, swept
-    from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+    from mrc.cli.isolation import isolate
     from mrc.errors import CallerError
 
     try:
@@ -206,9 +206,7 @@ def _measure(
         plan = CollectivesPlan(KINDS[name], sizes, hosts if ranks is None else ranks, hosts, **chosen)
     except CallerError as error:
         raise click.UsageError(str(error)) from None
-    if not is_isolated():
-        run_isolated(sys.argv[1:])
-    private_run_directory()
+    isolate(sys.argv[1:])
     interrupt_on_signals()
     try:
         _run(plan, as_json)

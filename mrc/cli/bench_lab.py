@@ -153,7 +153,7 @@ def lab(
       mrc bench lab --suite --baseline all --seconds 2s --json > suite.json
       mrc bench lab --fast --baseline bare
     """
-    from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+    from mrc.cli.isolation import isolate
     from mrc.fabric import Clos
 
     if not seconds:
@@ -165,9 +165,7 @@ def lab(
     changed = {setting for each in comparisons for setting in each["changes"]}
     if latency and (qps != 1 or depth is not None or changed & {"qps", "depth"}):
         raise click.UsageError("--latency is a ping-pong on one QP: leave out --qps and --depth, in --compare too")
-    if not is_isolated():
-        run_isolated(sys.argv[1:])
-    private_run_directory()
+    isolate(sys.argv[1:])
     chosen = {
         "size": size if size is not None else (2 if latency else 1 << 20),
         "seconds": seconds,

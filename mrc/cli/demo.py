@@ -76,13 +76,11 @@ def demo(
       mrc demo --pcap demo.pcap --trace demo.trace         what was seen, and what the endpoints made of it
       mrc demo --pcap demo.pcap --events demo.events && mrc analyze demo.pcap --events demo.events --out report
     """
-    from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+    from mrc.cli.isolation import isolate
 
     if not cut_after:
         raise click.BadParameter("above 0%: every path is to carry data before the cut", param_hint="'--cut-after'")
-    if not is_isolated():
-        run_isolated(sys.argv[1:])
-    private_run_directory()
+    isolate(sys.argv[1:])
     from mrc.cli.demo_run import DemoPlan, run_demo
 
     plan = DemoPlan(size, planes, spines, cut_after, loss, pcap, trace, events)

@@ -130,11 +130,9 @@ def run(
     if trim_to is not None:
         _check_kept(chosen, trim_to)
 
-    from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+    from mrc.cli.isolation import isolate
 
-    if not is_isolated():
-        run_isolated(sys.argv[1:])
-    private_run_directory()
+    isolate(sys.argv[1:])
     results = []
     try:
         for each in chosen:

@@ -18,11 +18,13 @@ from mrc.errors import SystemRefused
 # Names the mount namespace that was left, so that it means nothing outside of a new one, even where it is inherited.
 _MARK = "MRC_ISOLATED_FROM"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_CLONE_NEWNS, _CLONE_NEWNET = 0x20000, 0x40000000
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_isolated() -> bool:
-    """Whether this process is what `run_isolated` started."""
+    """Whether this process is one that `isolate` has begun again."""
     left = os.environ.get(_MARK, "")
     return left.startswith("mnt:") and left != _mount_namespace()
 
@@ -46,7 +48,32 @@ def isolated_command(command: list[str]) -> list[str]:
     return [program, *flags, *command]
 
 
-def run_isolated(argv: list[str]) -> None:
+def isolate(argv: list[str]) -> None:
+    """Go into network and mount namespaces of this process's own, with a /run of its own, where a lab keeps its
+    namespaces.
+
+    Root goes there at once. Anybody else begins again there as `mrc ARGV...`, with a user namespace around. Only the
+    thread that calls this goes, and those that it starts from here on. Raises SystemRefused where the system does not
+    allow it.
+    """
+    if not is_isolated():
+        if os.geteuid() == 0:
+            _unshare()
+        else:
+            _begin_again(argv)
+    private_run_directory()
+
+
+def _unshare() -> None:
+    if _libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS) != 0:
+        raise SystemRefused(_advice(os.strerror(ctypes.get_errno())))
+    # What is mounted from here on is not seen outside.
+    if _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
+        error = ctypes.get_errno()
+        raise SystemRefused(error, f"cannot keep mounts from the rest of the system: {os.strerror(error)}")
+
+
+def _begin_again(argv: list[str]) -> None:
     """Replace this process by `mrc ARGV...` inside namespaces of its own. Raises as `isolated_command` does."""
     command = isolated_command([sys.executable, "-m", "mrc", *argv])
     sys.stdout.flush()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ctrl-C while a command goes into namespaces of its own and begins there again: no traceback of what it imports."""
+"""Ctrl-C while an ordinary user's command goes into namespaces of its own and begins there again.
+
+No traceback of what it imports."""
 
 from __future__ import annotations
 
@@ -27,9 +29,10 @@ def test_an_interrupt_waits_until_the_command_has_begun_again(monkeypatch: pytes
         raise OSError
 
     monkeypatch.setattr(isolation, "isolated_command", list)
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
     monkeypatch.setattr(os, "execve", execve)
     with pytest.raises(OSError):
-        isolation.run_isolated(["demo"])
+        isolation.isolate(["demo"])
     assert seen == [True]
     assert signal.SIGINT not in _blocked()
 

@@ -9,15 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
+import programs
 import pytest
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli.isolation import is_isolated
 from mrc.lab import lab_names
-
-MRC = (sys.executable, "-m", "mrc")
 
 
 def isolation_works() -> bool:
@@ -31,13 +33,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def shell(*argv: str, **options: object) -> subprocess.CompletedProcess[str]:
+def shell(*argv: str, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [*MRC, "lab", "shell", *argv]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, **options)  # type: ignore[call-overload,no-any-return]
+    return programs.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **options)
 
 
 def test_it_is_the_command() -> None:
-    done = shell("--", "sh", "-c", "cat; echo err >&2; exit 7", input="from stdin\n")
+    argv = [*MRC, "lab", "shell", "--", "sh", "-c", "cat; echo err >&2; exit 7"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S, input="from stdin\n")
     assert (done.returncode, done.stdout, done.stderr) == (7, "from stdin\n", "err\n")
 
 
@@ -47,7 +50,10 @@ def test_options_behind_the_command_are_its_own() -> None:
 
 
 def test_without_a_command_it_is_a_shell() -> None:
-    done = shell(input="echo $((6 * 7))\n", env={**os.environ, "SHELL": "/bin/sh"})
+    with tempfile.TemporaryFile() as script:
+        script.write(b"echo $((6 * 7))\n")
+        script.seek(0)
+        done = shell(stdin=script, env={**os.environ, "SHELL": "/bin/sh"})
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
 
 
@@ -66,6 +72,23 @@ def test_a_network_and_a_run_of_its_own() -> None:
     assert lines[-3].split()[0] == "00000000000000000000000000000001"
     assert lines[-2] != os.readlink("/proc/self/ns/net")
     assert lines[-1] != os.readlink("/proc/self/ns/mnt")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_is_inside_without_another_program() -> None:
+    done = shell("--", sys.executable, "-c", "print(6 * 7)", env={**os.environ, "PATH": "/nowhere"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_what_is_mounted_inside_is_not_seen_where_mounts_are_shared() -> None:
+    """As they are wherever systemd runs: its /run would lie over everybody's."""
+    script = 'mount --make-rshared / && cat /proc/self/mounts && echo "--" && "$@" && cat /proc/self/mounts'
+    argv = ["unshare", "--mount", "sh", "-c", script, "sh", *MRC, "lab", "shell", "--", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    before, after = done.stdout.split("--\n")
+    assert " / " in before
+    assert before == after
 
 
 def test_its_labs_are_seen_from_inside_only() -> None:

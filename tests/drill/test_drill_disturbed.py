@@ -94,8 +94,7 @@ def test_what_passes_has_passed_whatever_the_machine_did(runs: list[Recording]) 
 @pytest.fixture
 def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the namespaces that a command makes for itself."""
-    monkeypatch.setattr("mrc.cli.isolation.is_isolated", lambda: True)
-    monkeypatch.setattr("mrc.cli.isolation.private_run_directory", lambda: None)
+    monkeypatch.setattr("mrc.cli.isolation.isolate", lambda _: None)
 
 
 @pytest.mark.parametrize(

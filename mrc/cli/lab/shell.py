@@ -26,13 +26,11 @@ def shell(command: tuple[str, ...]) -> None:
       mrc lab shell
       mrc lab shell -- sh -c 'mrc lab up && mrc lab exec h0 -- ping -c 3 fd4d:5243::2'
     """
-    from mrc.cli.isolation import is_isolated, loopback_up, private_run_directory, run_isolated
+    from mrc.cli.isolation import isolate, loopback_up
     from mrc.cli.lab.household import run_household
     from mrc.lab.processes import SHELL_VARIABLE
 
-    if not is_isolated():
-        run_isolated(["lab", "shell", "--", *command])
-    private_run_directory()
+    isolate(["lab", "shell", "--", *command])
     loopback_up()
     os.environ[SHELL_VARIABLE] = str(os.getpid())
     argv = command or (os.environ.get("SHELL") or "/bin/sh",)
