@@ -26,16 +26,19 @@ _ANALYSIS = " ".join(
     f"mrc.capture.analysis.{module}"
     for module in ("comparison", "document", "findings", "report", "reported", "trace_findings", "traffic")
 )
+_LAB = "mrc.fabric.shapes.clos mrc.lab.build mrc.lab.children mrc.lab.events mrc.lab.impairment mrc.net.forks"
 MODULES = {
     "analyze": f"mrc.cli.analyze {_ANALYSIS} rich.table",
     "bench": f"mrc.cli.bench {_ENDPOINT} {_EXCHANGE} "
-    "mrc.bench.client mrc.bench.intervals mrc.bench.paths mrc.bench.server",
+    f"mrc.bench.client mrc.bench.intervals mrc.bench.lab_run mrc.bench.paths mrc.bench.server {_LAB}",
     "conformance": f"mrc.cli.conformance {_ENDPOINT} {_EXCHANGE} mrc.cli.conformance_progress "
     "mrc.cli.conformance_report mrc.conformance.live.hand_server mrc.conformance.live.server "
     "mrc.conformance.live.target mrc.conformance.suite",
     "ctl": "mrc.cli.ctl mrc.net.control.host_client mrc.report.pages mrc.top.metrics rich.table",
+    "demo": f"mrc.cli.demo mrc.cli.demo_run {_ENDPOINT} {_EXCHANGE} {_LAB} rich.table",
     "dissect": "mrc.cli.dissect mrc.capture.columns.documents mrc.capture.filter mrc.capture.summary "
     "mrc.capture.verbose",
+    "drill": f"mrc.cli.drill mrc.drill.catalogue mrc.drill.run {_ENDPOINT} {_LAB}",
     "lab": "mrc.cli.lab mrc.lab.children rich.table",
     "map": "mrc.cli.map mrc.lab.children mrc.map.agent mrc.map.deny mrc.map.history mrc.map.service rich.table",
     "recv": f"mrc.cli.recv {_ENDPOINT} {_EXCHANGE} mrc.cli.transfer_output mrc.net.departure mrc.net.transfer.receiver",

@@ -9,15 +9,16 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import programs
 import pytest
 from click.testing import CliRunner
 from on_the_hosts import on_the_hosts
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.cli import main
 from mrc.cli.bench_collectives import COMMANDS
@@ -68,8 +69,8 @@ def test_usage(options: str, said: str) -> None:
 
 
 def bench(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        ["env", "--default-signal=INT", sys.executable, "-m", "mrc", "bench", *arguments],
+    return programs.start(
+        [*MRC, "bench", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -8,15 +8,16 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import programs
 import pytest
 from patience import PATIENCE_S, carries_data, eventually
+from programs import MRC
 
 pytestmark = [
     pytest.mark.root,
@@ -32,8 +33,8 @@ LATENCY_KEYS = {"t_min_us", "t_typical_us", "t_avg_us", "p99_us", "p999_us"}
 
 
 def bench_lab(*options: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "mrc", "bench", "lab", *options],
+    return programs.start(
+        [*MRC, "bench", "lab", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

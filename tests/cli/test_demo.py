@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import programs
 import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S, carries_data, eventually
+from programs import MRC
 
 from mrc import CORE, core
 from mrc.cli import main
@@ -47,8 +49,8 @@ KEYS = {
 
 
 def demo(*options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "mrc", "demo", "--size", "8MiB", *options],
+    return programs.start(
+        [*MRC, "demo", "--size", "8MiB", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -163,9 +165,7 @@ def demonstrated(directory: Path) -> tuple[float, float]:
     assert failover["link"] == "p0l0-p0s1"
     assert 0 < failover["cut_at_s"] < document["seconds"] + 1
 
-    dissected = subprocess.run(
-        [sys.executable, "-m", "mrc", "dissect", str(pcap), "--jsonl"], capture_output=True, text=True, check=True
-    )
+    dissected = programs.run([*MRC, "dissect", pcap, "--jsonl"], capture_output=True, text=True, check=True)
     writes = rtx = 0
     for line in dissected.stdout.splitlines():
         packet = json.loads(line)
@@ -183,8 +183,8 @@ def demonstrated(directory: Path) -> tuple[float, float]:
 
     # The lab's log has the cut at the moment that the packets show: the demo counts from its first packet, the analysis
     # from the first captured. A packet is captured a little after the sender has put it on a path.
-    argv = [sys.executable, "-m", "mrc", "analyze", str(pcap), "--events", str(events), "--json"]
-    analysed = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    argv = [*MRC, "analyze", str(pcap), "--events", str(events), "--json"]
+    analysed = json.loads(programs.run(argv, capture_output=True, text=True, check=True).stdout)
     (cut,) = (each for each in analysed["fabric_events"]["events"] if each["event"] == "cut")
     assert cut["links"] == ["p0l0-p0s1"]
     (direction,) = (each for qp in analysed["qps"] for each in qp["directions"] if each["packets"])
@@ -272,12 +272,7 @@ def test_a_transfer_that_is_over_before_the_cut_fails_and_says_what_to_do(tmp_pa
 
 
 def test_it_ends_with_what_to_try_next_and_all_of_that_exists() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mrc", "demo", "--size", "8MiB", "--loss", "0%", "--cut-after", "100%"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = demo("--loss", "0%", "--cut-after", "100%")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     _, found, suggested = out.partition("\nWhat to try next:\n")

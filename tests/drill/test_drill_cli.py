@@ -9,19 +9,20 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
 from on_the_hosts import on_the_hosts
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli import main
 from mrc.drill.catalogue import DRILLS
 
-MRC = [sys.executable, "-m", "mrc", "drill"]
+DRILL = [*MRC, "drill"]
 NEEDS_ROOT = [
     pytest.mark.root,
     pytest.mark.skipif(
@@ -45,7 +46,7 @@ ALL = PAPERS | {"training"}
 
 
 def run(*arguments: str, prefix: tuple[str, ...] = (), timeout_s: float = 600.0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*prefix, *MRC, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
+    return programs.run([*prefix, *DRILL, *arguments], capture_output=True, text=True, timeout=timeout_s)
 
 
 def said_by(*arguments: str) -> Result:
@@ -136,8 +137,8 @@ class TestLive:
         assert done.returncode == 1  # nothing was judged
 
     def test_interrupted_it_leaves_no_process(self) -> None:
-        started = subprocess.Popen(
-            [*MRC, "run", "leaf-fail"],
+        started = programs.start(
+            [*DRILL, "run", "leaf-fail"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
