@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 from mrc.sim.clock import Clock
@@ -137,8 +138,12 @@ class SimHost:
 
     def _pull(self) -> None:
         agent, now = self.agent, self._clock.now
-        queued = any(port.model.rate_bps is not None for port in self.ports.values())
-        pulled = self._batches[0 if queued else 1]
+        few, many = self._batches
+        pulled = many
+        for port in self.ports.values():
+            if port.queues:
+                pulled = few
+                break
         batch = pulled.batch
         while self._has_room() and agent.transmit(batch, now):
             self._launch(pulled, now)
@@ -146,8 +151,16 @@ class SimHost:
         batch.clear()
 
     def _has_room(self) -> bool:
-        waiting = [port.waiting for port in self.ports.values() if port.up]
-        return not waiting or (min(waiting) < REFILL_BELOW and max(waiting) < MOST_WAITING)
+        any_up = room = False
+        for port in self.ports.values():
+            if port.up:
+                any_up = True
+                waiting = port.waiting
+                if waiting >= MOST_WAITING:
+                    return False
+                if waiting < REFILL_BELOW:
+                    room = True
+        return room or not any_up
 
     def _launch(self, pulled: _Pulled, now: int) -> None:
         batch = pulled.batch
@@ -179,8 +192,20 @@ class SimHost:
         self.pump()
 
 
+@cache
+def _alone(number: int) -> array[int]:
+    """A column of one packet. Nobody writes to it."""
+    return array("q", (number,))
+
+
 def received_batch(arrivals: list[tuple[SimPacket, int]]) -> ReceivedBatch:
     """One batch of these packets and the ports they came in on. A long packet alone is not copied."""
+    if len(arrivals) == 1:
+        ((packet, port),) = arrivals
+        data, length = packet.data, len(packet.data)
+        if length < HEADER_ROOM:
+            data = data.ljust(HEADER_ROOM, b"\0")
+        return ReceivedBatch(data, len(data), 1, _alone(length), _alone(port), _alone(packet.traffic_class))
     lengths = array("q", [len(packet.data) for packet, _ in arrivals])
     room = max(HEADER_ROOM, max(lengths))
     data = b"".join([packet.data.ljust(room, b"\0") for packet, _ in arrivals])

@@ -158,6 +158,7 @@ class Egress:
         "_codepoints",
         "_data",
         "_data_bytes",
+        "_delay_ns",
         "_deliver",
         "_dice",
         "_epoch",
@@ -168,13 +169,16 @@ class Egress:
         "_priority",
         "_priority_bytes",
         "_random",
+        "_takes",
         "counters",
         "lose_if",
         "name",
         "on_room",
+        "queues",
         "rank",
         "toward",
         "up",
+        "waiting",
     )
 
     def __init__(
@@ -190,6 +194,7 @@ class Egress:
         self.name = name
         self.toward = toward
         self.up = True
+        self.waiting = 0  # packets in the queues, the one being sent not among them
         self.counters = LinkCounters()
         self.lose_if: Callable[[SimPacket, int], bool] | None = None
         self.on_room: Callable[[], None] | None = None
@@ -204,8 +209,7 @@ class Egress:
         self._priority_bytes = 0
         self._free_at = 0
         self._free_scheduled = False
-        # Counts the times the link went down: what was on it before is gone.
-        self._epoch = 0
+        self._epoch = 0  # times the link went down: what was on it before is gone
         self._arrive_event = self._arrive
         self._free_event = self._free
         self.model = model
@@ -218,7 +222,11 @@ class Egress:
     @model.setter
     def model(self, model: LinkModel) -> None:
         self._model = model
+        # What is asked for each packet. `queues`: whether packets may wait here at all.
+        self.queues = model.rate_bps is not None
         self._dice = model.plays_dice
+        self._delay_ns = model.delay_ns
+        self._takes: dict[int, int] = {}  # how long packets of each size occupy the link, ns
 
     def set(self, **changes: Any) -> None:
         """Change fields of the model from now on: `set(loss=0.2)`. What waits already stays where it is."""
@@ -234,11 +242,6 @@ class Egress:
         self.lose_if = lambda packet, number: number in wanted
 
     @property
-    def waiting(self) -> int:
-        """Packets in the queues, the one being sent not among them."""
-        return len(self._data) + len(self._priority)
-
-    @property
     def waiting_bytes(self) -> int:
         """Bytes that wait for the link, of data and control packets."""
         return self._data_bytes + self._priority_bytes
@@ -250,13 +253,14 @@ class Egress:
         if not self.up:
             self.counters.lost += 1
             return
-        clock, model = self._clock, self._model
-        if model.rate_bps is None:
+        clock = self._clock
+        if not self.queues:
             self._launch(packet, clock.now)
             return
         if not self._free_scheduled and clock.now >= self._free_at:
             self._serialise(packet, clock.now)
             return
+        model = self._model
         if not packet.priority:
             held = self._data_bytes + packet.size
             if model.trim_at_bytes is not None and held > model.trim_at_bytes:
@@ -279,6 +283,7 @@ class Egress:
                 return
             self._priority.append(packet)
             self._priority_bytes = held
+        self.waiting += 1
         if self._data_bytes + self._priority_bytes > self.counters.queue_high_water_bytes:
             self.counters.queue_high_water_bytes = self._data_bytes + self._priority_bytes
         if not self._free_scheduled:
@@ -312,16 +317,21 @@ class Egress:
         else:
             packet = self._data.popleft()
             self._data_bytes -= packet.size
+        self.waiting -= 1
         self._serialise(packet, self._clock.now)
-        self._free_scheduled = bool(self._priority or self._data)
+        self._free_scheduled = self.waiting > 0
         if self._free_scheduled:
             self._clock.at(self._free_at, self._free_event, epoch)
         if self.on_room is not None:
             self.on_room()
 
     def _serialise(self, packet: SimPacket, now: int) -> None:
-        self._free_at = now + self._model.serialisation_ns(packet.size)
-        self._launch(packet, self._free_at)
+        size = packet.size
+        takes = self._takes.get(size)
+        if takes is None:
+            takes = self._takes[size] = self._model.serialisation_ns(size)
+        self._free_at = free_at = now + takes
+        self._launch(packet, free_at)
 
     def _launch(self, packet: SimPacket, when: int) -> None:
         """The packet's last bit is on the cable at `when`."""
@@ -332,12 +342,15 @@ class Egress:
             counters.lost += 1
             return
         packet.epoch = self._epoch
+        rank = self.rank
+        if rank != LAST:
+            rank += (_LONGEST - packet.size) * _LONGEST
         if self._dice:
-            self._launch_with_dice(packet, when)
+            self._launch_with_dice(packet, when, rank)
         else:
-            self._clock.at(when + self._model.delay_ns, self._arrive_event, packet, self._rank_of(packet))
+            self._clock.at(when + self._delay_ns, self._arrive_event, packet, rank)
 
-    def _launch_with_dice(self, packet: SimPacket, when: int) -> None:
+    def _launch_with_dice(self, packet: SimPacket, when: int, rank: int) -> None:
         model, counters, chance = self._model, self.counters, self._random.random
         if model.loss and chance() < model.loss:
             counters.lost += 1
@@ -356,10 +369,7 @@ class Egress:
             late = 0
             if model.reorder and chance() < model.reorder:
                 late = int(self._random.integers(model.jitter_ns + 1))
-            self._clock.at(when + model.delay_ns + late, self._arrive_event, each, self._rank_of(each))
-
-    def _rank_of(self, packet: SimPacket) -> int:
-        return LAST if self.rank == LAST else (_LONGEST - packet.size) * _LONGEST + self.rank
+            self._clock.at(when + model.delay_ns + late, self._arrive_event, each, rank)
 
     def _corrupted(self, data: bytes) -> bytes:
         damaged = bytearray(data)
@@ -384,6 +394,7 @@ class Egress:
             self.counters.lost += self.waiting
             self._data.clear()
             self._priority.clear()
+            self.waiting = 0
             self._data_bytes = self._priority_bytes = 0
             self._free_scheduled = False
             self._free_at = self._clock.now
