@@ -43,6 +43,7 @@ MODULES = {
     "map": "mrc.cli.map mrc.lab.children mrc.map.agent mrc.map.deny mrc.map.history mrc.map.service rich.table",
     "recv": f"mrc.cli.recv {_ENDPOINT} {_EXCHANGE} mrc.cli.transfer_output mrc.net.departure mrc.net.transfer.receiver",
     "send": f"mrc.cli.send {_ENDPOINT} mrc.cli.transfer_output mrc.net.transfer.sender mrc.net.transfer.tree",
+    "sim": "mrc.cli.sim mrc.sim.cluster mrc.sim.experiment mrc.sim.results.estimate mrc.sim.results.memory",
     "top": "mrc.cli.top mrc.top.live mrc.top.screen rich.live",
 }
 _REQUEST_BYTES = 1 << 20

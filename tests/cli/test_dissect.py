@@ -14,9 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
 from patience import PATIENCE_S, narrow_pipe, until_it_waits_for_a_reader
+from programs import MRC
 
 from mrc.cli import main
 
@@ -106,8 +108,8 @@ def test_an_interruption_is_one_word_and_exit_status_130() -> None:
     """As of any command that has nothing to add: it reads from a pipe that does not end."""
     # So few packets that neither pipe is ever full: nobody reads one end while it writes the other.
     capture = CAPTURE.read_bytes()[: record_ends()[19]]
-    with subprocess.Popen(
-        [sys.executable, "-m", "mrc", "dissect", "-", "--jsonl"],
+    with programs.start(
+        [*MRC, "dissect", "-", "--jsonl"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdin is not None

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import programs
 import pytest
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.capture.wireshark.source import MARKER
 from mrc.child import forked
@@ -22,7 +24,6 @@ from mrc.whole_files import LineFile, whole_file, write_whole
 
 CAPTURE = str(Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap")
 LIMIT = 200  # bytes a file may have, less than any of the outputs below
-MRC = (sys.executable, "-m", "mrc")
 NO_ROOM = "cannot be written: No space left on device\n"
 
 
@@ -80,8 +81,8 @@ def test_a_standard_error_that_takes_nothing(argv: list[str], status: int, stder
         reading, refusing = os.pipe()
         os.close(reading)
     try:
-        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
-        ended = subprocess.run([*MRC, *argv], stderr=refusing, timeout=PATIENCE_S, check=False, env=environment)
+        environment = os.environ | ({"PYTHONUNBUFFERED": "1"} if unbuffered else {})
+        ended = programs.run([*MRC, *argv], stderr=refusing, timeout=PATIENCE_S, env=environment)
     finally:
         os.close(refusing)
     assert ended.returncode == status
@@ -91,7 +92,7 @@ def test_a_standard_error_that_takes_nothing(argv: list[str], status: int, stder
 def test_a_receiver_whose_ticket_is_lost_does_not_wait_for_a_sender() -> None:
     with open("/dev/full", "w") as full:
         argv = [*MRC, "recv", "-", "--mode", "udp", "--bind", "127.0.0.1"]
-        assert subprocess.run(argv, stderr=full, timeout=PATIENCE_S, check=False).returncode == 1
+        assert programs.run(argv, stderr=full, timeout=PATIENCE_S).returncode == 1
 
 
 def test_an_interrupted_line_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:

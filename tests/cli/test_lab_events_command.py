@@ -7,15 +7,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli.lab import lab as lab_command
 from mrc.lab import Lab
@@ -118,8 +119,8 @@ class TestWithALab:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_following_until_it_is_ended(self, lab: Lab, number: signal.Signals) -> None:
         before = len(events(lab))
-        argv = [sys.executable, "-m", "mrc", "lab", "events", "--name", lab.name, "--follow", "--jsonl"]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+        argv = [*MRC, "lab", "events", "--name", lab.name, "--follow", "--jsonl"]
+        process = programs.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
         try:
             assert process.stdout is not None
             assert len([process.stdout.readline() for _ in range(before)]) == before
@@ -136,8 +137,8 @@ class TestWithALab:
     def test_following_ends_with_the_lab(self) -> None:
         name = f"test-{os.getpid()}-followed"
         with Lab.up(name):
-            argv = [sys.executable, "-m", "mrc", "lab", "events", "--name", name, "--follow"]
-            process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            argv = [*MRC, "lab", "events", "--name", name, "--follow"]
+            process = programs.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             assert process.stdout is not None
             assert "up" in process.stdout.readline()
         out, err = process.communicate(timeout=PATIENCE_S)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli import main
 from mrc.cli.transfer_output import print_paths
@@ -24,13 +25,12 @@ TICKET = Ticket(("::1",), 9, bytes(32), bytes(16)).text
 
 def mrc(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     base = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
-    return subprocess.run(
-        [sys.executable, "-m", "mrc", *map(str, argv)],
+    return programs.run(
+        [*MRC, *argv],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         env={**base, **environment},
-        check=False,
     )
 
 

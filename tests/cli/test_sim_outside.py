@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import programs
 import pytest
 from click.testing import CliRunner, Result
+from programs import MRC
 
 from mrc.cli import main
 from mrc.sim.results.parquet import read
@@ -286,9 +288,8 @@ def test_a_signal_ends_a_run_soon_and_leaves_nothing(
         f"topology: {{hosts: {hosts}, planes: 2, hosts_per_leaf: 4, spines: 2}}\n"
         "workloads: [{kind: permutation, bytes: 1GB}]\n"
     )
-    argv = ["env", "--default-signal=INT", sys.executable, "-m", "mrc", "sim", "run", "long.yaml", "--threads", threads]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    argv = [*MRC, "sim", "run", "long.yaml", "--threads", threads]
+    with programs.start(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "hosts" in process.stderr.readline()
         time.sleep(after)

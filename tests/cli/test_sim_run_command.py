@@ -7,12 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
+from programs import MRC
 
 from mrc.cli import main
 
@@ -163,9 +164,8 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "long.yaml").write_text(
         EXPERIMENT.replace("bytes: 20KB", "bytes: 1GB").replace("name: small", "name: long")
     )
-    argv = ["env", "--default-signal=INT", sys.executable, "-m", "mrc", "sim", "run", "long.yaml"]
-    environment = os.environ | {"PYTHONPATH": os.getcwd()}
-    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    argv = [*MRC, "sim", "run", "long.yaml"]
+    with programs.start(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "long: 8 hosts" in process.stderr.readline()
         process.send_signal(signal.SIGINT)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import pytest
 from patience import PATIENCE_S, narrow_pipe, until_it_waits_for_a_reader
+from programs import MRC
 
 CAPTURE = Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
 
@@ -21,11 +22,9 @@ CAPTURE = Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
     "argv", [["conformance", "list"], ["dissect", "--jsonl", str(CAPTURE)], ["lab", "schema"]], ids=" ".join
 )
 def test_an_interruption_waits_for_no_reader(argv: list[str], number: signal.Signals, unbuffered: str) -> None:
-    # A shell starts what runs in its background with interruptions ignored.
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "mrc", *argv]
-    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    environment = os.environ | ({"PYTHONUNBUFFERED": "1"} if unbuffered else {})
     reader, writer = narrow_pipe()
-    with reader, subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE, env=environment) as process:
+    with reader, programs.start([*MRC, *argv], stdout=writer, stderr=subprocess.PIPE, env=environment) as process:
         try:
             writer.close()
             until_it_waits_for_a_reader(process)
