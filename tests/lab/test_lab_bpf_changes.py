@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
+import programs
 import pytest
 from bpf_frames import NO_TRIM
 from bpf_traffic import Traffic, direction, disciplines, filters
 from lab_wire import run
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Clos, Impairment
@@ -167,8 +169,8 @@ class TestStaying:
     def test_another_process_finds_and_changes_it(self, lab: Lab) -> None:
         lab.impair(LINK, toward=UPPER, rate_bps=50 * MEGABIT, trim_at_bytes=30_000)
         number = program_number(lab)
-        argv = [sys.executable, "-m", "mrc", "lab", "impair", "--name", lab.name, LINK, "--ecn-at", "10KB"]
-        done = subprocess.run([*argv, "--toward", UPPER, "--json"], capture_output=True, text=True, check=True)
+        argv = [*MRC, "lab", "impair", "--name", lab.name, LINK, "--ecn-at", "10KB"]
+        done = programs.run([*argv, "--toward", UPPER, "--json"], capture_output=True, text=True, check=True)
         found = json.loads(done.stdout)["impairments"][UPPER]
         assert (found["rate_bps"], found["ecn_at_bytes"], found["trim_at_bytes"]) == (50 * MEGABIT, 10_000, 30_000)
         assert lab.impairment(LINK, UPPER) == Impairment(

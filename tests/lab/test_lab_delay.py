@@ -12,15 +12,16 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import programs
 import pytest
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.errors import CallerError
 from mrc.fabric import Clos, Impairment
@@ -154,8 +155,8 @@ def test_what_a_relay_has_no_room_for_is_counted(delayed: Lab) -> None:
         for _ in range(sent - counted):
             receiver.recv(16)
     assert toward(delayed, "h0").delay_dropped_packets == 0
-    argv = [sys.executable, "-m", "mrc", "lab", "status", "--name", delayed.name, LINK]
-    said = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    argv = [*MRC, "lab", "status", "--name", delayed.name, LINK]
+    said = programs.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     assert "no room" in said
     assert str(counted) in said
 
@@ -253,9 +254,9 @@ def test_a_fast_fabric_leaves_delayed_ports_to_the_kernel(lab_name: Callable[[st
 
 @pytest.mark.root
 def test_the_command(delayed: Lab) -> None:
-    argv = [sys.executable, "-m", "mrc", "lab", "impair", "--name", delayed.name, LINK, "--toward", "p0l0"]
+    argv = [*MRC, "lab", "impair", "--name", delayed.name, LINK, "--toward", "p0l0"]
     options = ["--delay", "1ms", "--jitter", "200us", "--reorder", "5%"]
-    said = subprocess.run([*argv, *options], capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    said = programs.run([*argv, *options], capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     assert said == "h0-p0l0 toward p0l0: 1ms and up to 200us later, 5% overtaken\n"
 
 

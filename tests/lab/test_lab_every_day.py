@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import programs
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 from jsonschema import Draft7Validator
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli.lab import lab as lab_command
 from mrc.errors import CallerError
@@ -25,14 +27,11 @@ from mrc.fabric.shapes import shape_of
 from mrc.lab import Lab, containerlab
 from mrc.lab.graph import LinkLook, dot, svg
 
-MRC = [sys.executable, "-m", "mrc"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        argv, capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, **environment}, check=False
-    )
+    return programs.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, **environment})
 
 
 def invoke(lab: Lab, *argv: str) -> Result:

@@ -6,16 +6,17 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import programs
 import pytest
 from on_a_terminal import WIPED, on_a_terminal
 from patience import PATIENCE_S, eventually
+from programs import MRC
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Link
@@ -24,7 +25,6 @@ from mrc.lab import Lab
 from mrc.lab.flap import Flapped, Flapping, FlapResult
 from mrc.trace.vocabulary import EventType
 
-MRC = (sys.executable, "-m", "mrc")
 MS = 1_000_000
 
 
@@ -237,9 +237,8 @@ def when_down(whole: Callable[[], list[FabricEvent]]) -> None:
 def test_a_signal_ends_the_command_and_leaves_the_lab_whole(
     lab: Lab, whole: Callable[[], list[FabricEvent]], number: signal.Signals
 ) -> None:
-    # Whoever runs the tests with nohup, or in the background of a script, has some of them ignored.
-    process = subprocess.Popen(
-        ["env", "--default-signal=INT,TERM,HUP", *command(lab, "p0s1", "--period", "10s", "--duty", "90%", "--json")],
+    process = programs.start(
+        command(lab, "p0s1", "--period", "10s", "--duty", "90%", "--json"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -280,7 +279,7 @@ def test_under_nohup_the_end_of_the_terminal_ends_nothing(lab: Lab, whole: Calla
 @pytest.mark.root
 def test_without_a_terminal_it_says_one_line(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
     argv = command(lab, "p0l0-p0s1", "--period", "40ms", "--count", "3", "--duty", "25%")
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    done = programs.run(argv, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert done.stdout.startswith("flap: p0l0-p0s1: ")
     assert done.stdout.count("\n") == 1
@@ -301,7 +300,7 @@ def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list
 
 @pytest.mark.root
 def test_a_misspelt_target_flaps_nothing(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
-    done = subprocess.run(command(lab, "p0s1", "p0s9"), capture_output=True, text=True, check=False)
+    done = programs.run(command(lab, "p0s1", "p0s9"), capture_output=True, text=True)
     assert done.returncode == 1
     assert "no node 'p0s9'" in done.stderr
     assert whole() == []

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import programs
 import pytest
+from programs import MRC
 
 from mrc.fabric import Clos
 from mrc.fabric.shapes.ring import Ring
@@ -66,8 +67,8 @@ def test_status_and_names_have_the_addresses(small: Lab) -> None:
 
 def test_a_name_is_an_address_of_the_fabric_first(small: Lab, tmp_path: Path) -> None:
     script = "import socket; print(*(where[0] for *_, where in socket.getaddrinfo('h1', 1, type=socket.SOCK_STREAM)))"
-    command = [sys.executable, "-m", "mrc", "lab", "exec", "--name", small.name, "h0", "--", sys.executable, "-c"]
-    found = subprocess.run([*command, script], capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
+    command = [*MRC, "lab", "exec", "--name", small.name, "h0", "--", sys.executable, "-c"]
+    found = programs.run([*command, script], capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
     assert found == [*small.addresses("h1"), "198.18.0.2"]
 
 

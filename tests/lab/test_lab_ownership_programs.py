@@ -6,27 +6,27 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.lab import Lab, namespace, state
 from mrc.threads import in_thread
 
 pytestmark = pytest.mark.root
 
-MRC = (sys.executable, "-m", "mrc")
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 
 
 def down(name: str, *options: str) -> tuple[dict[str, Any], str]:
     argv = [*MRC, "lab", "down", "--name", name, "--json", *options]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    done = programs.run(argv, capture_output=True, text=True, check=True)
     return json.loads(done.stdout), done.stderr
 
 
@@ -74,7 +74,7 @@ def test_what_was_left_is_ended_when_the_lab_is_gone(
     assert f"ended process {started[0].pid} (sleep) on h0" in err
     assert [each.wait(PATIENCE_S) for each in started] == [-15, -15]
     # Nothing is left to end, nor to remember.
-    again = subprocess.run([*MRC, "lab", "down", "--name", name, "--kill"], capture_output=True, text=True, check=False)
+    again = programs.run([*MRC, "lab", "down", "--name", name, "--kill"], capture_output=True, text=True)
     assert again.returncode == 1
     assert f"there is no lab '{name}'" in again.stderr
     assert not [path for path in state.STATE_DIRECTORY.glob(".left-*") if name in path.read_text()]

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import programs
 import pytest
 from lab_wire import Wire, inner_packet
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.fabric.names import Link
 from mrc.fabric.next_hop import nodes_passed
@@ -80,18 +82,18 @@ def test_plain_addresses_reach_every_host_and_the_lab_is_as_described(ring: Lab)
 def test_a_file_goes_over_all_paths_and_past_a_cut(ring: Lab, tmp_path: Path) -> None:
     data = bytes(range(256)) * (1 << 14)
     (tmp_path / "data").write_bytes(data)
-    mrc = [sys.executable, "-m", "mrc"]
     for number, cut in enumerate((None, "p0l1-p0l2")):
         if cut:
             ring.cut(cut)
         target = tmp_path / f"to{number}"
         target.mkdir()
-        receiver = ring.popen("h2", [*mrc, "recv", "--once", "--dir", str(target)], stdout=subprocess.PIPE, text=True)
+        argv = [*MRC, "recv", "--once", "--dir", str(target)]
+        receiver = ring.popen("h2", argv, start=programs.start, stdout=subprocess.PIPE, text=True)
         try:
             assert receiver.stdout is not None
             ticket = receiver.stdout.readline().strip()
             before = arrived(ring)
-            sender = ring.popen("h0", [*mrc, "send", str(tmp_path / "data"), ticket])
+            sender = ring.popen("h0", [*MRC, "send", str(tmp_path / "data"), ticket], start=programs.start)
             assert sender.wait(PATIENCE_S) == 0
             assert receiver.wait(PATIENCE_S) == 0
         finally:
@@ -108,13 +110,13 @@ def test_a_file_goes_over_all_paths_and_past_a_cut(ring: Lab, tmp_path: Path) ->
 
 
 def test_the_topology_file_is_one_of_the_command_line(lab_name: Callable[[str], str]) -> None:
-    mrc, name = [sys.executable, "-m", "mrc"], lab_name("ring-file")
+    name = lab_name("ring-file")
     options = ["--shape", "ring", "--leaves", "3", "--name", name]
-    refused = subprocess.run([*mrc, "lab", "up", *options, str(TOPOLOGY)], capture_output=True, text=True)
+    refused = programs.run([*MRC, "lab", "up", *options, str(TOPOLOGY)], capture_output=True, text=True)
     assert refused.returncode == 2
     assert "contradicts" in refused.stderr
     try:
-        built = subprocess.run([*mrc, "lab", "up", *options], capture_output=True, text=True)
+        built = programs.run([*MRC, "lab", "up", *options], capture_output=True, text=True)
         assert built.returncode == 0, built.stderr
         with Lab.open(name) as lab:
             assert lab.topology == Ring(leaves=3)

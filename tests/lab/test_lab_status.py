@@ -10,18 +10,19 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import programs
 import pytest
 from bpf_frames import TRIMMABLE
 from bpf_traffic import Traffic
 from click.testing import CliRunner, Result
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli.lab import lab as lab_command
 from mrc.fabric import Clos
@@ -30,7 +31,6 @@ from mrc.lab import Lab
 pytestmark = pytest.mark.root
 
 LINK, TOWARD = "p0l0-p0s0", "p0s0"
-MRC = [sys.executable, "-m", "mrc"]
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def watched(argv: list[str]) -> tuple[subprocess.Popen[bytes], int]:
     """A program on a terminal of its own, and the other end of that."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "150", "LINES": "40", "TERM": "xterm"}
-    process = subprocess.Popen(argv, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+    process = programs.start(argv, stdout=theirs, stderr=subprocess.PIPE, env=environment)
     os.close(theirs)
     return process, ours
 
@@ -217,7 +217,7 @@ def test_watching_shows_rates_again_and_again_until_interrupted(lab: Lab) -> Non
 
 def test_watching_into_a_file_gives_one_table_after_another(lab: Lab) -> None:
     argv = [*MRC, "lab", "status", "--name", lab.name, "--watch"]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = programs.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     try:
         text = read_until(process.stdout.fileno(), r"(?s)Gbit/s.*Gbit/s")

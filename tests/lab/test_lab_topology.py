@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
 from draws import draws
@@ -20,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab_wire import Wire, deliveries, run
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli.lab import lab as lab_command
 from mrc.errors import CallerError
@@ -269,8 +271,8 @@ def test_another_description_under_the_same_name_is_refused(name: str, topology:
 
 @pytest.mark.root
 def test_two_at_once_build_one_lab(name: str) -> None:
-    argv = [sys.executable, "-m", "mrc", "lab", "up", "--name", name, "--planes", "1", "--json"]
-    both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    argv = [*MRC, "lab", "up", "--name", name, "--planes", "1", "--json"]
+    both = [programs.start(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     documents = [json.loads(process.communicate(timeout=PATIENCE_S)[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(document["changed"] for document in documents) == [False, True]
