@@ -79,6 +79,10 @@ def gone_back(
     ends = np.append(begins[1:], len(seq))[: len(begins)]
     earliest = int(seq[0]) if len(seq) else 0
     silent, usual = _silent(requests, acks), int(np.median(np.diff(time))) if len(time) > 1 else 0
+    sent = _Sent.of(requests)
+    # When it goes back: what was acknowledged then, and how many answers there had been.
+    acknowledged_at = known.edge_at(time[begins], int(NEVER)).tolist()
+    acks_before = np.searchsorted(acks["time"], time[begins]).tolist()
     # The NAK that made a requestor go back is the latest before it does, and after it did so before.
     nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
     reactions: list[int] = []
@@ -91,12 +95,14 @@ def gone_back(
     once_more = (begins > 0) & (seq[begins - 1] == seq[begins]) & (time[begins] - time[begins - 1] <= _PAUSE * usual)
     going_on = time[begins[((following == 0) | (following == 1)) & ~once_more]]
     unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
-    for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
+    for begin, end, nak, edge_then, before in zip(
+        begins.tolist(), ends.tolist(), nak_at.tolist(), acknowledged_at, acks_before, strict=True
+    ):
         last_begin, last_head = pass_begin, next_head
         pass_highest = int(seq[last_first:begin].max()) if begin > last_first else -1
         last_first = begin
         # It goes back to what is not acknowledged; where that does not come here it was lost once more.
-        head = min(int(seq[begin]), int(known.edge_at(time[begin : begin + 1], int(NEVER))[0]) + 1)
+        head = min(int(seq[begin]), edge_then + 1)
         pass_begin, next_head = int(time[begin]), head
         named = naks[nak] if nak >= 0 and naks["time"][nak] >= last_begin else None
         if named is not None:
@@ -108,7 +114,7 @@ def gone_back(
                 until = int(going_on[after]) if after < len(going_on) else int(NEVER)
                 had_come += _had_come(acks, silent, answered, until)
             # The answer and what is sent again may have one time stamp.
-            at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
+            at = sent.last_before(psn, min(int(named["time"]), int(time[begin]) - 1))
             if at >= 0 and (refused or requests["time"][at] >= last_begin or last_head > psn):
                 (found.refused if refused else found.lost)[at] = True
                 found.by_nak[at] = True
@@ -116,7 +122,6 @@ def gone_back(
                 unseen += not refused and (psn >= earliest or last_begin > -int(NEVER))
             continue
         until = int(time[end]) if end < len(time) else int(NEVER)
-        before = int(np.searchsorted(acks["time"], time[begin]))
         edge = int(edges[before - 1]) if behind and before else -1
         told = not behind or edge >= highest[begin - 1]
         stalled = begin > 0 and int(time[begin] - time[begin - 1]) > _PAUSE * usual
@@ -130,20 +135,20 @@ def gone_back(
             stalled,
             at_receiver,
         )
-        latest = _last_before(requests, head, int(time[begin]) - 1)
+        latest = sent.last_before(head, int(time[begin]) - 1)
         if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
             # Sent again before an answer can have been missed: nothing was lost.
             continue
-        cause = _without_nak(run, requests, telling, soonest, slowest, silent)
+        cause = _without_nak(run, sent, telling, soonest, slowest, silent)
         # Before anything is acknowledged in the file it does not show where the requestor went back to.
-        guessed |= int(known.edge_at(time[begin : begin + 1], int(NEVER))[0]) == NEVER
+        guessed |= edge_then == NEVER
         arrived = order[begin:end][seq[begin:end] <= cause.arrived]
         found.spurious[arrived] = again[arrived]
         # That something behind all that came here was lost is one of two reasons: the other is a lost answer.
         guessed |= cause.lost is not None and cause.lost > run.highest
         if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
             continue
-        at = _last_before(requests, cause.lost, int(time[begin]) - 1)
+        at = sent.last_before(cause.lost, int(time[begin]) - 1)
         if at < 0 or (requests["time"][at] < last_begin and last_head <= cause.lost):
             if at >= 0 and pass_highest < cause.lost:
                 # The time before it may have gone back again before it came to this one.
@@ -191,6 +196,23 @@ def _may_hide(requests: Rows, usual: int) -> bool:
     return bool((follows & paused & (repeated | ~requests["ackreq"][:-1])).any())
 
 
+class _Sent(NamedTuple):
+    """The requests in order of PSN, then time. (Rows are searched only after a column of them has been copied.)"""
+
+    seq: I64
+    time: I64
+
+    @classmethod
+    def of(cls, requests: Rows) -> _Sent:
+        return cls(np.ascontiguousarray(requests["seq"]), np.ascontiguousarray(requests["time"]))
+
+    def last_before(self, psn: int, time: int) -> int:
+        """The last transmission of a PSN up to a time, -1 for none."""
+        begin, end = self.seq.searchsorted((psn, psn + 1)).tolist()
+        at: int = begin + int(self.time[begin:end].searchsorted(time, "right")) - 1
+        return at if at >= begin else -1
+
+
 class _Run(NamedTuple):
     """What is sent from going back on, in order of time; `highest` is the highest PSN sent before, `until` when the
     requestor goes back again."""
@@ -216,7 +238,7 @@ class _Cause(NamedTuple):
     unanswered: bool = False
 
 
-def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, slowest: int, silent: I64) -> _Cause:
+def _without_nak(run: _Run, sent: _Sent, acks: Rows, soonest: int, slowest: int, silent: I64) -> _Cause:
     """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer, or
     an RNR NAK, tells: it covers more than what was sent again can have brought if that had arrived before, or answers a
     packet that did not ask (`silent`), as a responder answers what it has already."""
@@ -229,18 +251,19 @@ def _without_nak(run: _Run, requests: Rows, acks: Rows, soonest: int, slowest: i
         refused = acks["kind"][at - 1] == NAK
         if covered < head - refused:
             continue
-        sent = run.seq[run.time <= when - soonest]
-        if refused and covered + 1 > (int(sent.max()) if len(sent) else head - 1):
+        again = run.seq[run.time <= when - soonest]
+        highest = int(again.max()) if len(again) else head - 1
+        if refused and covered + 1 > highest:
             return _Cause(None, covered)
         repeated = bool(np.isin(covered, silent))
         # A capture may lack the last ones that had been sent again.
-        if not repeated and covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
+        if not repeated and covered <= highest + _MARGIN:
             return _Cause(head, -int(NEVER))
         if covered >= run.highest:
             # Had something behind that been lost, the requestor would have waited for it.
             return _Cause(run.highest + 1 if not run.told and run.stalled else None, run.highest)
-        before = _last_before(requests, covered + 1, begin - 1)
-        if before < 0 or when - requests["time"][before] > slowest:
+        before = sent.last_before(covered + 1, begin - 1)
+        if before < 0 or when - sent.time[before] > slowest:
             return _Cause(covered + 1, covered)
         # The next one may merely be on its way.
         open_from = covered
@@ -267,13 +290,6 @@ def _late(requests: Rows, known: Acknowledged, group: I64) -> Bools:
     """Which were sent after the acknowledgement of their PSN."""
     late: Bools = requests["time"] > known.at[group]
     return late
-
-
-def _last_before(requests: Rows, psn: int, time: int) -> int:
-    """The last transmission of a PSN up to a time, -1 for none."""
-    begin, end = np.searchsorted(requests["seq"], (psn, psn + 1)).tolist()
-    at = begin + int(np.searchsorted(requests["time"][begin:end], time, "right")) - 1
-    return at if at >= begin else -1
 
 
 def _times_of_answers(requests: Rows, acks: Rows) -> tuple[int, int]:

@@ -74,11 +74,13 @@ def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list
         if before < _FEWEST or (not doubled and before < _MIXED * len(rows)):
             break
         order = np.argsort(key, kind="stable")
+        time_by_key, by_key = rows["time"][order], key[order]
         tried = []
-        for middle, spread in _candidates(rows["time"][order], key[order]):
-            for times, nearest_first in product(_SPREADS, (False, True)):
-                each = Distance(middle, _LEAST_SPREAD_NS + min(times * spread, middle // 2), nearest_first)
-                left = np.sort(order[firsts(paired(rows["time"][order], key[order], each))])
+        for middle, spread in _candidates(time_by_key, by_key):
+            tolerances = dict.fromkeys(_LEAST_SPREAD_NS + min(times * spread, middle // 2) for times in _SPREADS)
+            for tolerance, nearest_first in product(tolerances, (False, True)):
+                each = Distance(middle, tolerance, nearest_first)
+                left = np.sort(order[firsts(paired(time_by_key, by_key, each))])
                 seq = rows["seq"][left]
                 breaks = int((seq[1:] != seq[:-1] + 1).sum())
                 tried.append((disorder.of(seq, rows["time"][left]) + breaks, middle, each, left))
