@@ -4,6 +4,7 @@ that is not met and a target that crashes do."""
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 from collections.abc import Callable
@@ -86,6 +87,21 @@ def test_an_expectation_that_is_not_met_is_a_failure() -> None:
     result = run_case(scripted(raises(Failed("one", "two"))), InProcess())
     assert result.verdict == FAILED
     assert result.counts(strict=False)
+
+
+def test_garbage_is_looked_for_as_often_as_before_when_a_run_has_ended() -> None:
+    """While cases run it seldom is: most of what they make is kept."""
+    before, meanwhile = gc.get_threshold(), []
+
+    def stopped(result: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    run([scripted(lambda bench: meanwhile.append(gc.get_threshold()))], InProcess())
+    assert gc.get_threshold() == before
+    with pytest.raises(KeyboardInterrupt):
+        run([scripted(lambda bench: meanwhile.append(gc.get_threshold()))], InProcess(), on_result=stopped)
+    assert gc.get_threshold() == before
+    assert meanwhile == [(50_000, *before[1:])] * 2
 
 
 # ---------------------------------------------------------------------- the adapter's
