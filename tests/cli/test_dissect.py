@@ -363,11 +363,14 @@ def test_a_closed_standard_output_fails_with_one_line() -> None:
 
 
 def test_scapy_is_loaded_for_the_verbose_form_only() -> None:
+    """All forms in one process, the verbose one last."""
     code = (
         "import sys; from mrc.cli import main\n"
-        f"try: main(['dissect', sys.argv[1], {str(CAPTURE)!r}])\n"
-        "finally: print([name for name in sys.modules if name.split('.')[0] in ('scapy', 'rich', 'pyroute2')][:1])"
+        "for form in sys.argv[1:]:\n"
+        f"    main(['dissect', form, {str(CAPTURE)!r}], standalone_mode=False)\n"
+        "    loaded = [name for name in sys.modules if name.split('.')[0] in ('scapy', 'rich', 'pyroute2')]\n"
+        "    print(form, loaded[:1], file=sys.stderr)"
     )
-    for form, loaded in (("--json", "[]"), ("--summary", "[]"), ("--check", "[]"), ("--verbose", "['scapy']")):
-        done = subprocess.run([sys.executable, "-c", code, form], capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[-1] == loaded
+    argv = [sys.executable, "-c", code, "--json", "--jsonl", "--summary", "--check", "--verbose"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == ["--json []", "--jsonl []", "--summary []", "--check []", "--verbose ['scapy']"]
