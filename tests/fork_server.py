@@ -38,6 +38,7 @@ MODULES = {
     "demo": f"mrc.cli.demo mrc.cli.demo_run {_ENDPOINT} {_EXCHANGE} {_LAB} rich.table",
     "dissect": "mrc.cli.dissect mrc.capture.columns.documents mrc.capture.filter mrc.capture.summary "
     "mrc.capture.verbose",
+    "doctor": "mrc.cli.doctor",
     "drill": f"mrc.cli.drill mrc.drill.catalogue mrc.drill.run {_ENDPOINT} {_LAB}",
     "lab": "mrc.cli.lab mrc.lab.children rich.table",
     "map": "mrc.cli.map mrc.lab.children mrc.map.agent mrc.map.deny mrc.map.history mrc.map.service rich.table",

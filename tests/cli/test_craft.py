@@ -11,8 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
+from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.cli import main
 
@@ -266,9 +269,10 @@ def test_the_same_words_make_the_same_file(tmp_path: Path) -> None:
 
 
 def test_to_standard_output() -> None:
-    mrc = [sys.executable, "-c", "from mrc.cli import main; main()"]
-    made = subprocess.run([*mrc, "craft", "probe", "-o", "-"], capture_output=True, check=True)
-    read = subprocess.run([*mrc, "dissect", "-", "--summary"], input=made.stdout, capture_output=True, check=True)
+    with programs.start([*MRC, "craft", "probe", "-o", "-"], stdout=subprocess.PIPE) as made:
+        argv = [*MRC, "dissect", "-", "--summary"]
+        read = programs.run(argv, stdin=made.stdout, capture_output=True, check=True, timeout=PATIENCE_S)
+    assert made.returncode == 0
     assert b"Reliability PROBE Request" in read.stdout
 
 

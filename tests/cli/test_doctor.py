@@ -12,9 +12,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
 from ordinary_user import environment, ordinary, python
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc import CORE, core
 from mrc.cli import doctor_checks
@@ -29,17 +31,13 @@ def interpreter() -> str:
     return python()
 
 
-def mrc(interpreter: str, *argv: str, user: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [interpreter, "-m", "mrc", *argv],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env=environment() | {"HOME": "/"},
-        cwd="/",
-        check=False,
-        **user,
-    )
+def mrc(interpreter: str, *argv: str, user: dict[str, Any], **changed: str) -> subprocess.CompletedProcess[str]:
+    """By a user of these options of subprocess, in an environment that is changed."""
+    options = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "cwd": "/"}
+    if not user:
+        return programs.run([*MRC, *argv], env=os.environ | {"HOME": "/"} | changed, **options)
+    asked = environment() | {"HOME": "/"} | changed
+    return subprocess.run([interpreter, "-m", "mrc", *argv], env=asked, check=False, **options, **user)
 
 
 def usable(interpreter: str, user: dict[str, Any], *before: str) -> dict[str, dict[str, Any]]:
@@ -95,8 +93,7 @@ def test_root_can_run_everything() -> None:
 @pytest.mark.parametrize("kind", sorted({core.INTERPRETED, CORE.kind}))
 def test_it_says_how_the_datapath_runs(kind: str) -> None:
     """Interpreted the demo runs too."""
-    argv = [sys.executable, "-m", "mrc", "doctor", "--json"]
-    done = subprocess.run(argv, env=os.environ | {core.VARIABLE: kind}, capture_output=True, text=True, check=False)
+    done = mrc(sys.executable, "doctor", "--json", user={}, **{core.VARIABLE: kind})
     (check,) = (each for each in json.loads(done.stdout)["checks"] if each["name"] == "compiled datapath")
     assert check["ok"] is (kind == core.COMPILED)
     assert check["found"].startswith(kind)
@@ -115,11 +112,7 @@ def test_inside_a_lab_shell_it_speaks_of_that_place(interpreter: str) -> None:
 
 def lacks(interpreter: str, user: dict[str, Any], **changed: str) -> dict[str, dict[str, Any]]:
     """What doctor finds missing, by name, in an environment that is changed."""
-    argv = [interpreter, "-m", "mrc", "doctor", "--json"]
-    asked = environment() | {"HOME": "/"} | changed
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=PATIENCE_S, env=asked, cwd="/", check=False, **user
-    )
+    done = mrc(interpreter, "doctor", "--json", user=user, **changed)
     return {each["name"]: each for each in json.loads(done.stdout)["checks"] if not each["ok"]}
 
 
