@@ -86,7 +86,7 @@ def check_weights(job: JobRecord, model: str, steps: int) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_a_transformer_of_torch_learns_and_has_the_weights_of_one_process(lab: Lab, tmp_path: Path) -> None:
-    """It takes ten seconds: three processes import torch."""
+    """Torch is imported twice: here, for the ranks, and by the one process beside them."""
     with lab, Stage(lab, tmp_path, 5) as stage:
         crew = Crew(stage, MRC, tmp_path, model=TRANSFORMER)
         crew.wait_ready()

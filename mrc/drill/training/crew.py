@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mrc.child import forked
 from mrc.drill.job_record import JobRecord, RankRecord
 from mrc.drill.remote import program
 from mrc.drill.stage import Stage
-from mrc.drill.training.plan import PERCEPTRON, RankPlan
+from mrc.drill.training.plan import PERCEPTRON, TRANSFORMER, RankPlan
 from mrc.errors import PeerError
 from mrc.untrusted import own_json
 
@@ -43,8 +45,19 @@ class Crew:
         self._answers: list[dict[str, Any] | None] = []
         hosts = stage.lab.topology.hosts
         env = {**os.environ, **_ONE_THREAD, **(environment or {})}
+        start: Callable[..., subprocess.Popen[Any]] = subprocess.Popen
+        if model == TRANSFORMER and "LD_PRELOAD" not in env:
+            # What most of a rank's start is, for all of them: they are forks of this process. Numpy's threads are as
+            # many as where it was imported, so that ranks which compute with numpy need interpreters of their own.
+            import torch.distributed  # noqa: F401
+
+            import mrc.drill.training.rank
+            import mrc.drill.training.transformer  # noqa: F401
+
+            start = forked
         self._programs = [
-            program(stage.lab, host, "mrc.drill.training.rank", transport, model, environment=env) for host in hosts
+            program(stage.lab, host, "mrc.drill.training.rank", transport, model, environment=env, start=start)
+            for host in hosts
         ]
         for each in self._programs:
             stage.employ(each)

@@ -76,7 +76,10 @@ def say(document: dict[str, Any]) -> None:
 def main(transport: str, model: str) -> None:
     if transport != MRC or model == TRANSFORMER:
         # Imported before any job's time begins; `ready` says that it is done.
-        import torch.distributed  # noqa: F401
+        import torch.distributed
+
+        # As its environment says, which a fork cannot read any more.
+        torch.set_num_threads(1)
     say({"ready": transport})
     lines: SimpleQueue[str] = SimpleQueue()
     start_thread(_read, lines, name="commands")
