@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 MICROSECOND = 1_000
@@ -27,6 +28,7 @@ def ev_of(plane: int, spine: int) -> int:
     return plane << 24 | spine
 
 
+@cache
 def _inner(plane: int, host: int) -> bytes:
     return bytes.fromhex("fd4d5243") + struct.pack("!H", plane) + bytes(8) + struct.pack("!H", host + 1)
 

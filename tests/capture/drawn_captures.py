@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from crafted_flows import MICROSECOND, REQUESTOR_QPN, RESPONDER_QPN, Crafted, CraftedRc, ev_of, pcap_of
 from drawn_asked import as_the_flow, asked
@@ -280,16 +282,12 @@ def _seen(draw: Draw, packets: list[Packet]) -> list[Sighting]:
 def _frame(draw: Draw, packet: Packet, point: str) -> bytes:
     """As it looks there. Time stamps in it are the requestor's."""
     if draw.transport == "rc":
-        rc = CraftedRc(CraftedRc.qpn + draw.flow, CraftedRc.answers_qpn + draw.flow, (1 + 2 * draw.flow, 2))
+        # Routers were crossed; without that RC looks the same everywhere.
+        crossed = _hops(packet, point) if draw.srv6 else 0
         fields = {
             name: packet.fields[name] for name in ("psn", "opcode", "ackreq", "syndrome") if name in packet.fields
         }
-        (rc.write if packet.forward else rc.ack)(packet.sent, **fields, **({"size": 64} if packet.forward else {}))
-        frame = bytearray(rc.records[0][1])
-        if draw.srv6:
-            # Routers were crossed; without that RC looks the same everywhere.
-            frame[14 + 8] -= _hops(packet, point)
-        return bytes(frame)
+        return _rc_frame(draw.flow, packet.forward, crossed, **fields)
     hops = (64 - (_hops(packet, point) if draw.srv6 else 0),) * 2
     crafted = Crafted(
         at=point,
@@ -306,6 +304,19 @@ def _frame(draw: Draw, packet: Packet, point: str) -> bytes:
         marked = {"ce": True} if past(packet.marked, point) else {}
         getattr(crafted, packet.kind)(packet.sent, **packet.fields, **marked)
     return crafted.records[0][1]
+
+
+@lru_cache(1 << 16)
+def _rc_frame(flow: int, forward: bool, hops: int, **fields: Any) -> bytes:
+    """An RC packet has no time stamp: what is sent again looks the same."""
+    rc = CraftedRc(CraftedRc.qpn + flow, CraftedRc.answers_qpn + flow, (1 + 2 * flow, 2))
+    if forward:
+        rc.write(0, **fields, size=64)
+    else:
+        rc.ack(0, **fields)
+    frame = bytearray(rc.records[0][1])
+    frame[14 + 8] -= hops
+    return bytes(frame)
 
 
 def _hops(packet: Packet, point: str) -> int:
