@@ -124,17 +124,17 @@ install_package() {
     command -v cc >/dev/null && compiling=", and compiling it: two to five minutes"
     echo "installing mrc${extras:+ [$extras]} and what it depends on$compiling" >&2
     # The one computes, the other waits for an index.
-    local pip=("$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check) package wanted said
+    local pip=("$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check) package wanted failed
     "${pip[@]}" --no-deps --editable "$root" >&2 &
     package=$!
-    said="installing failed: is a Python package index within reach? See the lines above"
+    failed="installing failed: is a Python package index within reach? See the lines above"
     mapfile -t wanted < <(dependencies "$@")
     "${pip[@]}" "${wanted[@]}" >&2 || {
         kill "$package" 2>/dev/null || true
-        fail "$said"
+        fail "$failed"
     }
     meanwhile
-    wait "$package" || fail "$said"
+    wait "$package" || fail "$failed"
     # A wheel has them; an installation that leaves the sources where they are has not.
     "$venv/bin/python" -m mrc.cli.man_pages "$venv/share/man/man1" || echo "no manual pages were written" >&2
     touch "$venv/.installed-${extras:-plain}-$(version)"
