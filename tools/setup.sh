@@ -123,9 +123,12 @@ install_package() {
     local compiling=
     command -v cc >/dev/null && compiling=", and compiling it: two to five minutes"
     echo "installing mrc${extras:+ [$extras]} and what it depends on$compiling" >&2
-    # The one computes, the other waits for an index.
+    # The one computes, the other waits for an index. Ctrl-C is for both: bash has what is in the background ignore it.
     local pip=("$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check) package wanted failed
-    "${pip[@]}" --no-deps --editable "$root" >&2 &
+    (
+        trap - INT
+        exec "${pip[@]}" --no-deps --editable "$root" >&2
+    ) &
     package=$!
     failed="installing failed: is a Python package index within reach? See the lines above"
     mapfile -t wanted < <(dependencies "$@")
