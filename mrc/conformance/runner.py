@@ -25,7 +25,7 @@ _ATTEMPTS = 8
 # Whatever keeps a host from its work often lasts for seconds: each pause is twice the one before.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 # Objects made and kept between two looks for garbage while cases run: some cases' worth. Most of what they make is the
-# log, which stays; with Python's 700 these looks took a fifth of a run.
+# log, which stays; with Python's 700 these looks took a sixth of a run.
 _KEPT_BETWEEN_LOOKS = 50_000
 
 
