@@ -11,8 +11,6 @@ def run() -> None:
     # Until the command looks after it there is nothing to clean up, and nobody wants to see what was being imported.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Blocked by `mrc.cli.isolation.isolate`, so that one that came meanwhile ends this here.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # What is imported stays: nobody looks for garbage in it, now and later.
     gc.disable()
     from mrc.cli import main

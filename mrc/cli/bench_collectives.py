@@ -206,7 +206,7 @@ def _measure(
         plan = CollectivesPlan(KINDS[name], sizes, hosts if ranks is None else ranks, hosts, **chosen)
     except CallerError as error:
         raise click.UsageError(str(error)) from None
-    isolate(sys.argv[1:])
+    isolate()
     interrupt_on_signals()
     try:
         _run(plan, as_json)

@@ -165,7 +165,7 @@ def lab(
     changed = {setting for each in comparisons for setting in each["changes"]}
     if latency and (qps != 1 or depth is not None or changed & {"qps", "depth"}):
         raise click.UsageError("--latency is a ping-pong on one QP: leave out --qps and --depth, in --compare too")
-    isolate(sys.argv[1:])
+    isolate()
     chosen = {
         "size": size if size is not None else (2 if latency else 1 << 20),
         "seconds": seconds,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +79,7 @@ def demo(
 
     if not cut_after:
         raise click.BadParameter("above 0%: every path is to carry data before the cut", param_hint="'--cut-after'")
-    isolate(sys.argv[1:])
+    isolate()
     from mrc.cli.demo_run import DemoPlan, run_demo
 
     plan = DemoPlan(size, planes, spines, cut_after, loss, pcap, trace, events)

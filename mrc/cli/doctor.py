@@ -16,12 +16,16 @@ from pathlib import Path
 import click
 
 from mrc import CORE, __version__
+from mrc.child import python
 from mrc.cli.common import json_option, print_json
-from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all
+from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all, who
+from mrc.cli.isolation import leave
 from mrc.core import COMPILED, VARIABLE, in_checkout
+from mrc.errors import SystemRefused
 from mrc.net.ports import grow
 from mrc.report.tables import aligned
 from mrc.report.units import size_text
+from mrc.threads import in_thread
 from mrc.untrusted import own_json
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
@@ -65,7 +69,7 @@ def doctor(as_json: bool) -> None:
       mrc doctor
       mrc doctor --json
     """
-    here = [_python(), _unshare(), _raw_sockets(), _namespaces_here()]
+    here = [_python(), _raw_sockets(), _namespaces_here()]
     inside = _inside()
     runs = all(check.ok for check in here + inside if "demo" in check.needed_for)
     usable = _usable(here, inside, runs)
@@ -89,17 +93,6 @@ def _python() -> Check:
     return Check("Python", ok, platform.python_version(), "demo", "", "Python 3.11 or newer: Debian 12 has it")
 
 
-def _unshare() -> Check:
-    found = shutil.which("unshare")
-    return Check("unshare", found is not None, found or "not found", "demo", *install("util-linux"))
-
-
-def _who() -> str:
-    if os.geteuid() != 0:
-        return "an ordinary user"
-    return "root" if is_root_of_all() else "root of a user namespace"
-
-
 def _mrc() -> str:
     """This program as `sudo` finds it, which has a search path of its own."""
     found = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "mrc" else None
@@ -111,25 +104,23 @@ def _raw_sockets() -> Check:
     try:
         socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP).close()
     except OSError as error:
-        found = f"refused to {_who()}: {error.strerror}"
+        found = f"refused to {who()}: {error.strerror}"
         if is_root_of_all():
             return Check(name, False, found, needed_for, "", _container("NET_RAW"))
         return Check(name, False, found, needed_for, f"sudo {_mrc()} recv ...")
-    return Check(name, True, f"allowed to {_who()}", needed_for)
+    return Check(name, True, f"allowed to {who()}", needed_for)
 
 
 def _namespaces_here() -> Check:
     """Labs that other programs of this system see need namespaces without a user namespace around them."""
     name, needed_for = "network namespaces here", "lab outside of `mrc lab shell`"
-    program = shutil.which("unshare")
-    if program is None:
-        return Check(name, False, "not tried without unshare", needed_for, *install("util-linux"))
-    tried = subprocess.run([program, "--net", "--mount", "true"], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
+    try:
+        in_thread(leave)
+    except SystemRefused:
         if is_root_of_all():
             return Check(name, False, "refused to root", needed_for, "", _container("SYS_ADMIN"))
-        return Check(name, False, f"refused to {_who()}", needed_for, "mrc lab shell")
-    return Check(name, True, f"allowed to {_who()}", needed_for)
+        return Check(name, False, f"refused to {who()}", needed_for, "mrc lab shell")
+    return Check(name, True, f"allowed to {who()}", needed_for)
 
 
 def _container(capability: str) -> str:
@@ -156,7 +147,7 @@ def _usable(here: list[Check], inside: list[Check], demo_runs: bool) -> list[Usa
 
 
 def _show_usable(usable: list[Usable]) -> None:
-    rows = [[f"as {_who()}:", "here", "in `mrc lab shell`"]]
+    rows = [[f"as {who()}:", "here", "in `mrc lab shell`"]]
     rows += [[each.commands, _yes(each.here), _yes(each.in_lab_shell)] for each in usable]
     heading, *lines = aligned(rows)
     click.echo(f"\n{heading}")
@@ -173,40 +164,14 @@ def _yes(ok: bool) -> str:
 
 def _inside() -> list[Check]:
     """What the kernel lets us do inside namespaces of our own: tried there, not guessed from here."""
-    from mrc.cli.isolation import isolated_command
-    from mrc.errors import MrcError
-
-    try:
-        command = isolated_command([sys.executable, "-m", "mrc.cli.doctor_inside"])
-    except MrcError as error:
-        return [Check("namespaces", False, f"refused to {_who()}", "demo, lab", _allow_namespaces(), str(error))]
+    command = python("mrc.cli.doctor_inside")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    checks = [Check("namespaces", True, f"allowed to {_who()}", "demo, lab")]
     try:
-        return checks + [Check(**item) for item in own_json(done.stdout)]
+        return [Check(**item) for item in own_json(done.stdout)]
     except ValueError:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        return [
-            *checks,
-            Check(
-                "fabric", False, said[0], "demo, lab", "", f"see the message: `{_mrc()} lab shell` shows the rest of it"
-            ),
-        ]
-
-
-def _allow_namespaces() -> str:
-    """The setting that keeps ordinary users from namespaces of their own, changed; "" where none of them does."""
-    if os.geteuid() == 0:
-        return ""
-    for name, off, on in (
-        ("kernel/unprivileged_userns_clone", "0", 1),
-        ("kernel/apparmor_restrict_unprivileged_userns", "1", 0),
-        ("user/max_user_namespaces", "0", 10000),
-    ):
-        path = Path("/proc/sys", name)
-        if path.exists() and path.read_text().strip() == off:
-            return as_root(f"sysctl -w {name.replace('/', '.')}={on}")
-    return ""
+        advice = f"see the message: `{_mrc()} lab shell` shows the rest of it"
+        return [Check("namespaces", False, said[0], "demo, lab", "", advice)]
 
 
 def _core() -> Check:
@@ -229,7 +194,7 @@ def _buffers() -> Check:
         has = grow(tried, "RCV")
     # The kernel says twice what may be used.
     exceeds = has > 2 * most
-    found = f"at most {size_text(most)}" + (f", which {_who()} may exceed" if exceeds else "")
+    found = f"at most {size_text(most)}" + (f", which {who()} may exceed" if exceeds else "")
     return Check("receive buffers", exceeds or most >= _NEEDED_RECEIVE_BUFFER, found, "full speed", mend)
 
 

@@ -56,6 +56,13 @@ def is_root_of_all() -> bool:
     return os.geteuid() == 0 and everybody
 
 
+def who() -> str:
+    """Whom this process belongs to, in words."""
+    if os.geteuid() != 0:
+        return "an ordinary user"
+    return "root" if is_root_of_all() else "root of a user namespace"
+
+
 def as_root(command: str) -> str:
     """`command`, to be run by root: with `sudo` in front where this is another user."""
     return command if is_root_of_all() else f"sudo {command}"

@@ -5,19 +5,46 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import socket
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
-from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all, kernel
-from mrc.cli.isolation import private_run_directory
+from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all, kernel, who
+from mrc.cli.isolation import isolate
 from mrc.errors import MrcError
 from mrc.fabric import Clos
 from mrc.lab import Lab
 
 
 def checks() -> list[Check]:
-    """Build the smallest fabric, lose a packet on purpose, open a raw socket: each is a line of the report."""
+    """Go into namespaces of this process's own, and see what works there: each is a line of the report."""
+    name, needed_for, asked = "namespaces", "demo, lab", who()
+    try:
+        isolate()
+    except MrcError as error:
+        return [Check(name, False, f"refused to {asked}", needed_for, _allow_namespaces(), str(error))]
+    return [Check(name, True, f"allowed to {asked}", needed_for), *_fabric()]
+
+
+def _allow_namespaces() -> str:
+    """The setting that keeps ordinary users from namespaces of their own, changed; "" where none of them does."""
+    if os.geteuid() == 0:
+        return ""
+    for name, off, on in (
+        ("kernel/unprivileged_userns_clone", "0", 1),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", 0),
+        ("user/max_user_namespaces", "0", 10000),
+    ):
+        path = Path("/proc/sys", name)
+        if path.exists() and path.read_text().strip() == off:
+            return as_root(f"sysctl -w {name.replace('/', '.')}={on}")
+    return ""
+
+
+def _fabric() -> list[Check]:
+    """Build the smallest fabric, lose a packet on purpose, open a raw socket."""
     name, needed_for = "uSID switching", "demo, lab"
     try:
         with Lab.up("doctor", Clos(planes=1, leaves=2, spines=1)) as lab:
@@ -78,5 +105,4 @@ def _lack_of_ebpf() -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    private_run_directory()
     json.dump([asdict(each) for each in checks()], sys.stdout)

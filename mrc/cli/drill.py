@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +117,10 @@ def run(
       mrc drill run training --torch --out drills
       mrc drill run all --json > drills.json
     """
+    from mrc.cli.isolation import isolate
+
+    # Drills import numpy, which starts threads.
+    isolate()
     from mrc.drill.catalogue import find
     from mrc.drill.training.plan import TRANSFORMER
     from mrc.errors import CallerError
@@ -130,9 +133,6 @@ def run(
     if trim_to is not None:
         _check_kept(chosen, trim_to)
 
-    from mrc.cli.isolation import isolate
-
-    isolate(sys.argv[1:])
     results = []
     try:
         for each in chosen:

@@ -11,11 +11,13 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import programs
 import pytest
 from click.testing import CliRunner, Result
 from on_the_hosts import on_the_hosts
+from ordinary_user import environment, ordinary, python
 from patience import PATIENCE_S
 from programs import MRC
 
@@ -93,11 +95,22 @@ def test_the_list_as_json_is_one_document() -> None:
         (("run", "incast", "--trim-to", "63"), "a whole number from 64 to 65535, got 63"),
     ],
 )
-def test_what_cannot_be_run_is_a_usage_error(arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_run_is_a_usage_error(
+    arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrc.cli.isolation.isolate", lambda: None)
     done = said_by(*arguments)
     assert done.exit_code == 2
     assert said in done.stderr
     assert done.stdout == ""
+
+
+def test_an_ordinary_user_is_in_namespaces_before_numpy_starts_threads() -> None:
+    """Who has several cannot make a user namespace."""
+    command = [python(), "-m", "mrc", "drill", "run", "no-such-drill"]
+    options: dict[str, Any] = {"env": environment(), "cwd": "/", "timeout": PATIENCE_S, **ordinary()}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert (done.returncode, "no drill no-such-drill" in done.stderr) == (2, True), done.stderr
 
 
 class TestLive:

@@ -94,7 +94,7 @@ def test_what_passes_has_passed_whatever_the_machine_did(runs: list[Recording]) 
 @pytest.fixture
 def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the namespaces that a command makes for itself."""
-    monkeypatch.setattr("mrc.cli.isolation.isolate", lambda _: None)
+    monkeypatch.setattr("mrc.cli.isolation.isolate", lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -283,13 +283,13 @@ class TestLeavingNothing:
 
 # In a user namespace the kernel gives nobody eBPF, root or not.
 INSIDE = """
-import json, subprocess, sys
-from mrc.cli.isolation import private_run_directory
+import json, subprocess
+from mrc.cli.isolation import isolate
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
 from mrc.fabric import Clos, Impairment
 
-private_run_directory()
+isolate()
 said = {}
 with Lab.up("inside", Clos(planes=1, leaves=2, spines=1)) as lab:
     for field, value in (("ecn_at_bytes", 20_000), ("trim_at_bytes", 20_000), ("duplicate", 0.5), ("corrupt", 0.5)):

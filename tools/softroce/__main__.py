@@ -37,7 +37,6 @@ from peer import Peer
 from refusals import Check, checks
 from transfers import Row, rows
 
-from mrc.cli.isolation import isolated_command
 from mrc.conformance.catalogue import chosen
 from mrc.conformance.results import Result, Run
 from mrc.conformance.runner import run as run_cases
@@ -177,7 +176,8 @@ def outside(arguments: list[str], options: argparse.Namespace) -> list[str]:
     again = [sys.executable, str(Path(__file__).parent), *arguments]
     again += ["--inside", json.dumps({**told, "release": image.release})]
     # With processes of its own besides: whatever ends this one, the machine ends too.
-    return isolated_command(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *again])
+    root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *root, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *again]
 
 
 def main(arguments: list[str]) -> int:

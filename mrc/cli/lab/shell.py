@@ -30,7 +30,7 @@ def shell(command: tuple[str, ...]) -> None:
     from mrc.cli.lab.household import run_household
     from mrc.lab.processes import SHELL_VARIABLE
 
-    isolate(["lab", "shell", "--", *command])
+    isolate()
     loopback_up()
     os.environ[SHELL_VARIABLE] = str(os.getpid())
     argv = command or (os.environ.get("SHELL") or "/bin/sh",)
