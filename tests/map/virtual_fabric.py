@@ -71,18 +71,20 @@ class VirtualFabric:
             for loop in loops:
                 self._ways[loop] = list(passages(loop))
 
-    def comes_back(self, loop: Loop) -> bool:
-        for part, toward in self._ways[loop]:
-            for key in {(part, toward), (part, "")}:
-                rate = self.loss.get(key, 0.0)
-                if rate and self.chance.random() < rate:
-                    return False
-        return not (self.stray and self.chance.random() < self.stray)
+    def rates(self) -> dict[Loop, list[float]]:
+        """The shares that parts on its way lose, of each loop that passes such a part."""
+        rates = {}
+        for loop, way in self._ways.items():
+            keys = [key for part, toward in way for key in {(part, toward), (part, "")} if self.loss.get(key)]
+            if keys:
+                rates[loop] = [self.loss[key] for key in keys]
+        return rates
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False, evaluate_every: int = 2) -> None:
         """Let time pass, until `until` says so."""
         end = self.now + round(seconds * SECOND)
         tick = 0
+        rates, draw = self.rates(), self.chance.random
         while self.now < end:
             for host, ways in self._schedules.items():
                 if host in self.silent:
@@ -92,7 +94,9 @@ class VirtualFabric:
                 lost: list[tuple[int, int]] = []
                 for _ in range(self.rate // 10):
                     loop = next(ways)
-                    (back if self.comes_back(loop) else lost).append(self._numbers[loop])
+                    came = all(draw() >= rate for rate in rates.get(loop, ()))
+                    came = came and not (self.stray and draw() < self.stray)
+                    (back if came else lost).append(self._numbers[loop])
                 due = sent + DELAY_NS + self.late_ns.get(host, 0)
                 self._waiting.append((due, sent, back, lost))
             self.now += TICK_NS
