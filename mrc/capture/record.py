@@ -18,6 +18,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from heapq import merge
 from pathlib import Path
 from typing import BinaryIO
@@ -31,8 +32,11 @@ _LINKTYPE_ETHERNET = 1
 _SNAPLEN = 65535
 
 _BLOCK = 1 << 20
-_BLOCKS = 64
-_FRAME = 8192  # a whole packet of any path MTU and its ring header
+_FRAME = 4608  # a whole packet of any path MTU and its ring header
+_PER_BLOCK = _BLOCK // _FRAME
+_BLOCKS = 36  # room for 8,172 packets: the kernel clears it all at once, which takes longer than to record them
+# Packets are taken so many seconds' worth at a time: to wake for each costs several times what it takes to write it.
+_NAP_S = 0.005
 # struct tpacket2_hdr: status, len, snaplen, mac offset, net offset, seconds, nanoseconds
 _FRAME_HEADER = struct.Struct("=IIIHHII")
 
@@ -47,7 +51,7 @@ class _Ring:
     def __init__(self, interface: str) -> None:
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
-        self._frames = _BLOCK * _BLOCKS // _FRAME
+        self._frames = _PER_BLOCK * _BLOCKS
         request = struct.pack("=IIII", _BLOCK, _BLOCKS, _FRAME, self._frames)
         self.socket.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
         self._map = mmap.mmap(self.socket.fileno(), _BLOCK * _BLOCKS)
@@ -58,7 +62,8 @@ class _Ring:
         """Take every packet that has arrived."""
         taken: list[_Packet] = []
         while True:
-            at = self._next * _FRAME
+            block, place = divmod(self._next, _PER_BLOCK)
+            at = block * _BLOCK + place * _FRAME
             status, length, kept, mac, _, seconds, nanoseconds = _FRAME_HEADER.unpack_from(self._map, at)
             if not status & TP_STATUS_USER:
                 return taken
@@ -120,7 +125,9 @@ def record(path: Path, interfaces: list[str]) -> tuple[int, int]:
             select.select([ring.socket for ring in rings], (), (), 0 if stopping else 0.1)
             drained = [ring.drain() for ring in rings]
             writer.add(drained)
-            if stopping and not any(drained):
+            if any(drained):
+                time.sleep(_NAP_S)
+            elif stopping:
                 break
     return writer.written, sum(ring.close() for ring in rings)
 
