@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""4,000 drawn frames without a key at each port that a process of this product opens.
+"""2,000 drawn frames without a key at each port that a process of this product opens.
 
 The process goes on, its memory and descriptors stay as they were, and an honest client is served afterwards.
 """
@@ -35,11 +35,11 @@ from mrc.map.probe import UDP_PORT
 from mrc.net.ticket import Ticket
 
 pytestmark = needs_root
-FRAMES = 4000
+FRAMES = 2000
 SERVER, STRANGER, HONEST = "fd00:99::1", "fd00:99::2", "fd00:99::3"
-MOST_GROWTH = 4 << 20  # bytes of memory: caches, tables that double, pages the allocator keeps
+MOST_GROWTH = 2 << 20  # bytes of memory: caches, tables that double, pages the allocator keeps
 MOST_WAITING = 1 << 15  # bytes at a socket, below which it has room for 100 frames more
-FIRST = 1000  # frames after which memory is looked at: what the first of a kind loads has been loaded
+FIRST = 500  # frames after which memory is looked at: what the first of a kind loads has been loaded
 
 
 @dataclass
