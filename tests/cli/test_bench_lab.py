@@ -80,7 +80,7 @@ def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_beside_udp_and_itself() -> None:
     need("iperf3")
-    document = measured("--seconds", "150ms", "--rounds", "3", "--baseline", "udp", "--compare", "qps=2,mtu=1024")
+    document = measured("--seconds", "100ms", "--rounds", "3", "--baseline", "udp", "--compare", "qps=2,mtu=1024")
     for name in ("mrc", "udp", "mrc(qps=2,mtu=1024)"):
         assert document[name].keys() >= KEYS
         rounds = [each["goodput_gbps"] for each in document[name]["rounds"]]
@@ -103,11 +103,11 @@ def test_beside_udp_and_itself() -> None:
 def test_the_table() -> None:
     need("iperf3")
     code, out, err = ended(
-        bench_lab("--seconds", "200ms", "--rounds", "1", "--planes", "1", "--spines", "2", "--baseline", "tcp")
+        bench_lab("--seconds", "100ms", "--rounds", "1", "--planes", "1", "--spines", "2", "--baseline", "tcp")
     )
     assert code == 0, err
     lines = out.splitlines()
-    assert lines[0].startswith("1 planes x 2 spines, writes of 1048576 bytes in packets of 4096, 1 rounds of 0.2 s")
+    assert lines[0].startswith("1 planes x 2 spines, writes of 1048576 bytes in packets of 4096, 1 rounds of 0.1 s")
     assert [line.split()[0] for line in lines if line[:3] in ("mrc", "tcp")] == ["mrc", "tcp", "mrc/tcp"]
 
 
@@ -115,7 +115,7 @@ def test_every_baseline() -> None:
     need("iperf3")
     need("cc")
     pytest.importorskip("aioquic")
-    document = measured("--seconds", "300ms", "--rounds", "1", "--baseline", "bare,mptcp,aioquic")
+    document = measured("--seconds", "100ms", "--rounds", "1", "--baseline", "bare,mptcp,aioquic")
     for name in ("bare", "mptcp", "aioquic"):
         assert document[name].keys() >= KEYS
         assert document[name]["goodput_gbps"] > 0
@@ -125,7 +125,7 @@ def test_every_baseline() -> None:
 
 def test_latency_beside_udp() -> None:
     need("cc")
-    document = measured("--latency", "--seconds", "300ms", "--rounds", "1", "--baseline", "udp")
+    document = measured("--latency", "--seconds", "100ms", "--rounds", "1", "--baseline", "udp")
     for name in ("mrc", "udp"):
         assert document[name].keys() >= LATENCY_KEYS
         assert 0 < document[name]["t_min_us"] <= document[name]["t_typical_us"] <= document[name]["p99_us"]
@@ -137,7 +137,7 @@ def test_latency_beside_udp() -> None:
 def test_the_suite() -> None:
     need("iperf3")
     need("ucx_perftest")
-    options = ("--suite", "--seconds", "300ms", "--rounds", "1", "--planes", "2", "--spines", "2")
+    options = ("--suite", "--seconds", "100ms", "--rounds", "1", "--planes", "2", "--spines", "2")
     document = measured(*options, "--baseline", "tcp,ucx")
     figures = {"goodput_gbps", "cpu_seconds_per_gb", "t_typical_us", "message_rate_mps", "lossy_goodput_gbps"}
     for name in ("mrc", "ucx"):
@@ -149,7 +149,7 @@ def test_the_suite() -> None:
 
 
 def test_the_table_of_the_suite() -> None:
-    code, out, err = ended(bench_lab("--suite", "--seconds", "200ms", "--rounds", "1", "--baseline", "bare"))
+    code, out, err = ended(bench_lab("--suite", "--seconds", "100ms", "--rounds", "1", "--baseline", "bare"))
     assert code == 0, err
     heading, ours, theirs = out.splitlines()[2:]
     assert [words.strip() for words in heading.split("  ") if words.strip()] == [
@@ -173,7 +173,7 @@ def test_the_suite_chooses_sizes_itself() -> None:
 
 
 def test_loss_is_suffered_and_mended() -> None:
-    document = measured("--seconds", "300ms", "--rounds", "2", "--compare", "loss=2%")
+    document = measured("--seconds", "100ms", "--rounds", "2", "--compare", "loss=2%")
     assert all(each["retransmitted_packets"] > 0 for each in document["mrc(loss=2%)"]["rounds"])
 
 
