@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_run import Transfers, missing
+from live_run import Transfers, missing, slowed
 
-from mrc.fabric import Clos, Description, Impairment
 from mrc.lab import Lab
 
 
@@ -32,22 +31,30 @@ def need_program() -> Callable[[str], str]:
     return find
 
 
+def of_module(request: pytest.FixtureRequest) -> str:
+    return request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
+
+
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """The default fabric, one for all tests of a module."""
     if os.geteuid() != 0:
         missing("root")
-    module = request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
-    with Lab.up(f"live-{os.getpid()}-{module}") as built:
+    with Lab.up(f"live-{os.getpid()}-{of_module(request)}") as built:
         yield built
 
 
 @pytest.fixture(scope="module")
 def slow_lab(request: pytest.FixtureRequest, need_root: None) -> Iterator[Lab]:
-    """The default fabric, in which h0 sends 20 Mbit/s a plane: what goes on for long takes little of a processor."""
-    module = request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
-    slow = {(f"h0-p{plane}l0", f"p{plane}l0"): Impairment(rate_bps=20_000_000) for plane in range(2)}
-    with Lab.up(f"live-{os.getpid()}-{module}", Description(Clos(), slow)) as built:
+    """`slowed` to 20 Mbit/s a plane."""
+    with Lab.up(f"live-{os.getpid()}-{of_module(request)}", slowed(20_000_000)) as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def steady_lab(request: pytest.FixtureRequest, need_root: None) -> Iterator[Lab]:
+    """`slowed` to 100 Mbit/s a plane, of which control packets are little."""
+    with Lab.up(f"live-{os.getpid()}-{of_module(request)}", slowed(100_000_000)) as built:
         yield built
 
 

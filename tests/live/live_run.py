@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from patience import PATIENCE_S, eventually
 from programs import MRC
 
+from mrc.fabric import Clos, Description, Impairment, Shape
 from mrc.lab import Lab
 from mrc.net.ticket import Ticket
 
@@ -51,6 +52,12 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"needs {what}")
     pytest.skip(f"needs {what}")
+
+
+def slowed(rate_bps: int, shape: Shape | None = None) -> Description:
+    """A fabric in which h0 sends so much a plane: what goes on for long takes little of a processor."""
+    slow = {(f"h0-p{plane}l0", f"p{plane}l0"): Impairment(rate_bps=rate_bps) for plane in range(2)}
+    return Description(shape or Clos(), slow)
 
 
 def dumpcap_of(tshark: str) -> Path:

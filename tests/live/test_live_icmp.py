@@ -24,7 +24,7 @@ from forged_icmp import (
     guesses,
     redirect6,
 )
-from live_run import MIB, Running, Transfers, missing, sha256, when_acked
+from live_run import MIB, Running, Transfers, missing, sha256, slowed, when_acked
 from patience import PATIENCE_S
 from test_live_udp import IPV4, IPV6, Hosts, bound, transferred
 
@@ -36,7 +36,7 @@ from mrc.wire.usid import UsidTemplate, address_text
 pytestmark = pytest.mark.root
 
 # More where it was over before all errors were forged.
-SIZES_MIB = (64, 240, 960)
+SIZES_MIB = (16, 64, 240, 960)
 _ETH_P_ALL = 3
 KINDS = {6: KINDS6, 4: KINDS4}
 
@@ -70,12 +70,17 @@ def remembered(destination: str) -> bool:
     return " mtu " in shown
 
 
+@pytest.fixture(scope="module")
+def lab(steady_lab: Lab) -> Lab:
+    return steady_lab
+
+
 @pytest.mark.parametrize("mode", ["srv6", "srv6-srh"])
 def test_a_transfer_over_usids_goes_on(tmp_path: Any, mode: str) -> None:
     """At the outer headers' destinations, where packets of the fabric are on their way."""
     if os.geteuid() != 0:
         missing("root")
-    with Lab.up(f"live-{os.getpid()}-icmp-{mode}", Clos(mode=mode)) as lab:
+    with Lab.up(f"live-{os.getpid()}-icmp-{mode}", slowed(100_000_000, Clos(mode=mode))) as lab:
         transfers = Transfers(lab, tmp_path)
         try:
             transfers.in_time(partial(goes_on_over_usids, lab, transfers, mode), *SIZES_MIB)

@@ -17,8 +17,13 @@ from mrc.lab import Lab
 pytestmark = pytest.mark.root
 
 # A path MTU of 4096, so that there is enough of it to be changed in the middle; more where that was too quick.
-SIZES_MIB = (64, 240, 960)
+SIZES_MIB = (10, 40, 160)
 WHOLE, NARROW = 4400, 1500
+
+
+@pytest.fixture(scope="module")
+def lab(steady_lab: Lab) -> Lab:
+    return steady_lab
 
 
 @pytest.fixture(autouse=True)
