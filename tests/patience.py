@@ -33,13 +33,19 @@ def eventually(look: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
     What takes long to look at is looked at less often: whoever is waited for needs the processor.
     """
     by = time.monotonic() + within_s
-    before = time.thread_time()
+    before = _used_s()
     while not (found := look()):
         assert time.monotonic() < by, "it never happened"
-        took_s = time.thread_time() - before
-        time.sleep(min(0.1, max(0.002, 4 * took_s)))
-        before = time.thread_time()
+        took_s = _used_s() - before
+        time.sleep(min(0.25, max(0.002, 4 * took_s)))
+        before = _used_s()
     return found
+
+
+def _used_s() -> float:
+    """The processor's time that this thread has used, and the programs that this process has waited for."""
+    of_programs = os.times()
+    return time.thread_time() + of_programs.children_user + of_programs.children_system
 
 
 def undisturbed(attempt: Callable[[], T], disturbed: Callable[[T], object], times: int = 10) -> T:

@@ -15,9 +15,12 @@ from mrc.lab import Lab
 pytestmark = pytest.mark.root
 
 # So long that this process may be kept waiting between one step and the next.
-SIZES_MIB = (24, 96, 384)
-# Small packets make a transfer long enough to be cut in the middle.
-SLOW = ("--mtu", "1024")
+SIZES_MIB = (10, 40, 160)
+
+
+@pytest.fixture(scope="module")
+def lab(steady_lab: Lab) -> Lab:
+    return steady_lab
 
 
 @pytest.mark.parametrize("cable", ["h0-p0l0", "h1-p0l1"])
@@ -26,7 +29,7 @@ def test_a_host_loses_a_plane_under_way(transfers: Transfers, lab: Lab, cable: s
 
     def lost(mib: int) -> tuple[Sending, Passed]:
         lab.heal(cable)
-        sending = Sending.of(transfers, mib, *SLOW)
+        sending = Sending.of(transfers, mib)
         lab.cut(cable)
         return sending, until_all_goes_by(lab, {1}, sending.sender)
 
@@ -65,7 +68,7 @@ def test_both_planes_cut_ends_both_sides_with_a_reason(transfers: Transfers, lab
         transfers.forget()
         file, stats = transfers.file("file", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
         receiver = transfers.recv("--once", "--idle-timeout", "3s")
-        sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
+        sender = transfers.send(receiver, [file], "--stats", stats)
         transfers.when_acked(stats, 0.1, sender)
         lab.cut("h0")
         assert sender.process.poll() is None, "the transfer was over before its planes were cut"
@@ -87,7 +90,7 @@ def test_both_planes_cut_and_mended_a_second_later(transfers: Transfers, lab: La
         """And when it began to come back."""
         lab.heal("h1")
         transfers.forget()
-        sending = Sending.of(transfers, mib, *SLOW)
+        sending = Sending.of(transfers, mib)
         lab.cut("h1")
         assert sending.sender.process.poll() is None, "the transfer was over before its planes were cut"
         time.sleep(1)

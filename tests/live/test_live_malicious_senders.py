@@ -44,6 +44,11 @@ WRONG = (None, True, -1, 1.5, "1", [], {}, 1 << 70)
 Requests = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
+@pytest.fixture(scope="module")
+def lab(slow_lab: Lab) -> Lab:
+    return slow_lab
+
+
 @pytest.fixture
 def receiver(transfers: Transfers) -> Iterator[Running]:
     """One that serves many; after the test an honest sender is served, and nothing has ever failed inside."""
@@ -358,8 +363,8 @@ def test_a_failed_session_keeps_saying_why(transfers: Transfers, lab: Lab) -> No
 @pytest.mark.parametrize("attack", ["a wrong R_Key", "an address outside", "an address that wraps", "after the sum"])
 def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Transfers, lab: Lab, attack: str) -> None:
     receiver = transfers.recv("--json", "-v")
-    file, stats = transfers.file("parallel", 32 * MIB), transfers.scratch / "stats"
-    parallel = transfers.send(receiver, [file], "--json", "--mtu", "1024", "--stats", stats)
+    file, stats = transfers.file("parallel", 4 * MIB), transfers.scratch / "stats"
+    parallel = transfers.send(receiver, [file], "--json", "--stats", stats)
     transfers.when_acked(stats, 0.05, parallel)
 
     def act() -> tuple[list[Completion], QpState, str | None, int]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import programs
 import pytest
-from live_run import Transfers, eventually
+from live_run import Transfers, eventually, slowed
 from patience import PATIENCE_S
 from programs import MRC
 
@@ -31,7 +31,7 @@ CABLE, UP, EV = "p1l0-p1s1", "p1s1", 0x01000001
 
 @pytest.fixture(scope="module")
 def lab(need_root: None) -> Iterator[Lab]:
-    with Lab.up(f"live-{os.getpid()}-ops", Clos(planes=2, leaves=3, spines=2)) as built:
+    with Lab.up(f"live-{os.getpid()}-ops", slowed(20_000_000, Clos(planes=2, leaves=3, spines=2))) as built:
         yield built
 
 

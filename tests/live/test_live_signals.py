@@ -15,12 +15,17 @@ from live_run import MIB, Ended, Transfers, sha256, stats_lines
 from programs import MRC
 
 import mrc
+from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
 
 # So long that this process may be kept waiting between one step and the next; none of them comes to its end.
-SIZE = 64 * MIB
-SLOW = ("--mtu", "512")
+SIZE = 8 * MIB
+
+
+@pytest.fixture(scope="module")
+def lab(slow_lab: Lab) -> Lab:
+    return slow_lab
 
 
 def interrupted(ended: Ended, number: int = signal.SIGINT) -> None:
@@ -34,7 +39,7 @@ def interrupted(ended: Ended, number: int = signal.SIGINT) -> None:
 def test_the_sender_is_interrupted_under_way(transfers: Transfers, number: signal.Signals) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--idle-timeout", "600s")
-    sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
+    sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
     interrupted(sender.stop(number), number)
     received = receiver.end().failed()
@@ -47,7 +52,7 @@ def test_the_sender_is_interrupted_under_way(transfers: Transfers, number: signa
 def test_the_receiver_is_interrupted_under_way(transfers: Transfers, number: signal.Signals) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once")
-    sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
+    sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
     interrupted(receiver.stop(number), number)
     sender.end().failed()
@@ -57,7 +62,7 @@ def test_the_receiver_is_interrupted_under_way(transfers: Transfers, number: sig
 def test_a_receiver_that_serves_many_fails_when_interrupted_in_a_transfer(transfers: Transfers) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--json")
-    sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
+    sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
     received = receiver.stop(signal.SIGINT)
     interrupted(received)
@@ -101,7 +106,7 @@ def test_the_sender_is_interrupted_at_any_moment_of_its_start(transfers: Transfe
 def test_the_sender_is_killed(transfers: Transfers) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--idle-timeout", "2s")
-    sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
+    sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
     sender.process.kill()
     received = receiver.end().failed()
@@ -117,14 +122,14 @@ def test_an_interrupt_that_comes_inside_a_library_is_not_lost(transfers: Transfe
     file = transfers.file("file", SIZE)
     if end == "send":
         receiver = transfers.recv("--once", "--idle-timeout", "2s")
-        sender = transfers.start("h0", [sys.executable, program, "send", file, receiver.ticket, *SLOW])
+        sender = transfers.start("h0", [sys.executable, program, "send", file, receiver.ticket])
         interrupted(sender.end())
         receiver.end().failed()
     else:
         receiver = transfers.start("h1", [sys.executable, program, "recv", "--once", "--dir", transfers.directory])
         assert receiver.process.stdout is not None
         receiver.ticket = receiver.process.stdout.readline().strip()
-        sender = transfers.send(receiver, [file], *SLOW)
+        sender = transfers.send(receiver, [file])
         interrupted(receiver.end())
         sender.end().failed()
     assert transfers.whole() == []
@@ -155,7 +160,7 @@ main()
 def test_the_receiver_is_killed(transfers: Transfers) -> None:
     file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
     receiver = transfers.recv("--once")
-    sender = transfers.send(receiver, [file], "--stats", stats, *SLOW)
+    sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.02, sender)
     acked = stats_lines(stats)[-1]["bytes_acked"]
     assert 0 < acked < SIZE
