@@ -199,9 +199,10 @@ def load_fabric(fabric_file: str | None) -> Fabric:
 
 
 class _Ending:
-    """The signal that came last, of those that end a command."""
+    """The signal that came last, of those that end a command, and whether one came since the command began."""
 
     number: int = signal.SIGINT
+    came = False
 
 
 @contextmanager
@@ -226,17 +227,20 @@ def interrupt_on_signals(also: Callable[[], bool] = lambda: False) -> None:
     opened is closed. Where SIGHUP is ignored from the start, as by `nohup`, it stays so.
 
     `also` is called first, from the signal handler. It returns whether it sees to the KeyboardInterrupt: an exception
-    raised in a handler vanishes inside a library, and inside compiled code that the signal interrupted.
+    raised in a handler vanishes inside a library, and inside compiled code that the signal interrupted. Where one came
+    before and its exception vanished, this raises it again.
     """
 
     def interrupt(signum: int, frame: object) -> None:
-        _Ending.number = signum
+        _Ending.number, _Ending.came = signum, True
         if not also():
             raise KeyboardInterrupt
 
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
+    if _Ending.came:
+        raise KeyboardInterrupt
 
 
 def interrupted(message: str = "", number: int | None = None) -> click.exceptions.Exit:
@@ -252,6 +256,7 @@ def interrupted(message: str = "", number: int | None = None) -> click.exception
 
 def ignore_signals() -> None:
     """The command is over. Has no effect outside the main thread."""
+    _Ending.came = False
     with contextlib.suppress(ValueError):
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)

@@ -110,3 +110,21 @@ def test_an_interrupt_while_a_text_of_python_runs_does_not_decide_how_the_comman
     )
     ended = subprocess.run([sys.executable, "-m", "command"], cwd=tmp_path, timeout=PATIENCE_S)
     assert ended.returncode == 128 + signal.SIGTERM
+
+
+def test_an_interrupt_that_vanished_inside_a_library_ends_the_command_when_it_looks_again(tmp_path: Path) -> None:
+    """While modules are imported, for instance: Python drops an exception that a finalizer raises."""
+    (tmp_path / "command.py").write_text(
+        "import signal\n"
+        "from mrc.cli.common import interrupt_on_signals, interrupted\n"
+        "class Library:\n"
+        "    def __del__(self): signal.raise_signal(signal.SIGTERM)\n"
+        "interrupt_on_signals()\n"
+        "Library()\n"
+        "print('goes on', flush=True)\n"
+        "try: interrupt_on_signals(lambda: True)\n"
+        "except KeyboardInterrupt: raise SystemExit(interrupted().exit_code)\n"
+    )
+    command = [sys.executable, "-m", "command"]
+    ended = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+    assert (ended.stdout, ended.returncode) == ("goes on\n", 128 + signal.SIGTERM)
