@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import json
 import os
 import select
@@ -64,15 +65,20 @@ def _become(argv: list[str], environment: Mapping[str, str] | None) -> NoReturn:
             os.environ.update(environment)
         _of_the_parent.extend((sys.stdin, sys.__stdin__, sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__))
         sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
-        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115
-        sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]  # noqa: SIM115
-            2, "w", buffering=1, errors="backslashreplace", closefd=False
-        )
+        sys.stdout = sys.__stdout__ = _output(1, "strict", os.isatty(1))  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = _output(2, "backslashreplace", True)  # type: ignore[misc]
         sys.excepthook, threading.excepthook = sys.__excepthook__, threading.__excepthook__
         sys.orig_argv, sys.argv = argv, argv[2:]
         status = _outcome(argv[2])
     finally:
         os._exit(status)
+
+
+def _output(descriptor: int, errors: str, by_line: bool) -> io.TextIOWrapper:
+    """As a new interpreter opens it: where PYTHONUNBUFFERED is set, nothing waits to be written."""
+    at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
+    stream = open(descriptor, "wb", buffering=0 if at_once else -1, closefd=False)  # noqa: SIM115
+    return io.TextIOWrapper(stream, errors=errors, line_buffering=by_line, write_through=at_once)
 
 
 def _signals_of_a_new_process() -> None:

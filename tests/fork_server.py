@@ -7,6 +7,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ MODULES = {
     "conformance": f"mrc.cli.conformance {_ENDPOINT} {_EXCHANGE} mrc.cli.conformance_progress "
     "mrc.cli.conformance_report mrc.conformance.live.hand_server mrc.conformance.live.server "
     "mrc.conformance.live.target mrc.conformance.suite",
+    "craft": "mrc.cli.craft mrc.layers",
     "ctl": "mrc.cli.ctl mrc.net.control.host_client mrc.report.pages mrc.top.metrics rich.table",
     "demo": f"mrc.cli.demo mrc.cli.demo_run {_ENDPOINT} {_EXCHANGE} {_LAB} rich.table",
     "dissect": "mrc.cli.dissect mrc.capture.columns.documents mrc.capture.filter mrc.capture.summary "
@@ -101,6 +103,8 @@ def _start(request: dict[str, Any], descriptors: list[int], answer: int) -> None
         os.sched_setaffinity(0, request["processors"])
         signal.pthread_sigmask(signal.SIG_SETMASK, request["blocked"])
         os.umask(request["umask"])
+        for number, most in request["limits"]:
+            resource.setrlimit(number, (most, resource.getrlimit(number)[1]))
         program = forked(
             request["argv"],
             env=request["environment"],

@@ -2,8 +2,8 @@
 """Programs that tests start. Commands of this package are forks of an interpreter that has imported what they run on:
 most of them spend more on their imports than on anything else.
 
-What a new interpreter is needed for starts one: LD_PRELOAD, a limit on what it may open, a signal while it begins. Such
-tests use subprocess, or have the command started by another program (`prlimit`, `sh`).
+What a new interpreter is needed for starts one: LD_PRELOAD, a limit on memory, a signal while it begins. Such tests use
+subprocess, or have the command started by another program (`prlimit`, `sh`).
 """
 
 from __future__ import annotations
@@ -31,15 +31,19 @@ _READ_AT_THE_START = ("PYTHON", "LD_", "MRC_CORE", "LC_", "LANG", "TZ", "OMP_", 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def start(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
+def start(
+    argv: Sequence[str | Path], *, limits: Mapping[int, int] | None = None, **options: Any
+) -> subprocess.Popen[Any]:
     """Start a program; `options` are those of subprocess.Popen, which this stands in for.
 
-    A module of this package, named by `-m`, starts as a fork where the options and its environment leave that open.
+    A module of this package, named by `-m`, starts as a fork where the options and its environment leave that open. It
+    may have lower `limits` of what it may use, by the numbers of setrlimit(2).
     """
     words = [os.fspath(word) for word in argv]
     of_this_package = words[:2] == list(MRC[:2]) and words[2].partition(".")[0] == "mrc"
     if of_this_package and options.keys() <= _Fork.OPTIONS and _server().environment == _read(options.get("env")):
-        return _Fork(words, **options)
+        return _Fork(words, limits or {}, **options)
+    assert not limits, "only forks have limits of their own"
     return subprocess.Popen(words, **options)
 
 
@@ -69,7 +73,9 @@ def run(
 def _read(environment: Mapping[str, str] | None) -> dict[str, str]:
     """What an interpreter reads of an environment; None: of this process's own."""
     variables = os.environ if environment is None else environment
-    return {name: value for name, value in variables.items() if name.startswith(_READ_AT_THE_START)}
+    read = {name: value for name, value in variables.items() if name.startswith(_READ_AT_THE_START)}
+    read.pop("PYTHONUNBUFFERED", None)  # which a fork heeds
+    return read
 
 
 class _Fork(subprocess.Popen[Any]):
@@ -77,7 +83,8 @@ class _Fork(subprocess.Popen[Any]):
 
     OPTIONS = frozenset(("stdin", "stdout", "stderr", "text", "bufsize", "env", "cwd", "start_new_session"))
 
-    def __init__(self, argv: list[str], **options: Any) -> None:
+    def __init__(self, argv: list[str], limits: Mapping[int, int], **options: Any) -> None:
+        self._limits = limits
         self._new_session = bool(options.get("start_new_session", False))
         super().__init__(argv, **options)
 
@@ -94,6 +101,7 @@ class _Fork(subprocess.Popen[Any]):
                     "folder": os.path.abspath(folder or "."),
                     "environment": dict(os.environ if environment is None else environment),
                     "session": self._new_session,
+                    "limits": list(self._limits.items()),
                 },
                 streams,
             )

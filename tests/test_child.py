@@ -294,6 +294,16 @@ def test_a_fork_writes_all_it_has_printed(tmp_path: Path, monkeypatch: pytest.Mo
         assert child.rest(PATIENCE_S, 1) == "x" * 100_000
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_a_fork_prints_waits_as_in_a_new_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    program = "import os, sys; print(1, end=''); sys.stdout.buffer.write(b'2'); os.kill(os.getpid(), 9)"
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with fork(tmp_path, monkeypatch, program, env=environment) as child:
+        assert child.rest(PATIENCE_S, None) == ("12" if unbuffered else "")
+
+
 def test_a_fork_ends_when_its_input_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside another one, which does not hold that open."""
     with (

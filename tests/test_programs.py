@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -34,7 +36,12 @@ def test_a_fork_is_a_child_of_the_tests_where_and_with_what_it_is_started(tmp_pa
     control.mkdir(mode=0o700)
     started: list[subprocess.Popen[str]] = []
     argv = [*MRC, "recv", "--mode", "udp", "--bind", ADDRESS]
-    options = {"cwd": tmp_path, "env": {**os.environ, "MRC_CONTROL_DIR": str(control)}, "start_new_session": True}
+    options: dict[str, Any] = {
+        "cwd": tmp_path,
+        "env": {**os.environ, "MRC_CONTROL_DIR": str(control)},
+        "start_new_session": True,
+    }
+    options["limits"] = {resource.RLIMIT_NOFILE: 321}
     there: list[int] = []
 
     def begin() -> None:
@@ -50,6 +57,7 @@ def test_a_fork_is_a_child_of_the_tests_where_and_with_what_it_is_started(tmp_pa
             assert int((process / "stat").read_text().rpartition(")")[2].split()[1]) == os.getpid()
             assert os.getsid(receiver.pid) == receiver.pid
             assert (process / "cwd").readlink() == tmp_path
+            assert re.search(r"^Max open files +321 ", (process / "limits").read_text(), re.M)
             assert (process / "ns" / "net").stat().st_ino == there[0] != os.stat("/proc/self/ns/net").st_ino
             assert [each.name for each in control.iterdir()] == [f"{receiver.pid}.sock"]
             receiver.send_signal(signal.SIGTERM)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
+import programs
 import pytest
 from patience import PATIENCE_S
+from programs import MRC
 
 from mrc.net.ticket import Ticket
 
@@ -18,8 +19,8 @@ TICKET = Ticket(("::1",), 9, bytes(32), bytes(16)).text
 
 def mrc(*argv: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
-    return subprocess.run(
-        [sys.executable, "-m", "mrc", *argv],
+    return programs.run(
+        [*MRC, *argv],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

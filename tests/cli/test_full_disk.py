@@ -17,7 +17,6 @@ from patience import PATIENCE_S
 from programs import MRC
 
 from mrc.capture.wireshark.source import MARKER
-from mrc.child import forked
 from mrc.cli import commands
 from mrc.errors import SystemRefused
 from mrc.whole_files import LineFile, whole_file, write_whole
@@ -48,11 +47,15 @@ NO_ROOM = "cannot be written: No space left on device\n"
 )
 def test_standard_output(argv: list[str], unbuffered: str) -> None:
     """/dev/full refuses each write with ENOSPC (full(4))."""
-    # A fork has everything imported. PYTHONUNBUFFERED is read by an interpreter that starts.
-    start, environment = (subprocess.Popen, os.environ | {"PYTHONUNBUFFERED": "1"}) if unbuffered else (forked, None)
     with (
         open("/dev/full", "wb") as full,
-        start([*MRC, *argv], stdout=full, stderr=subprocess.PIPE, text=True, env=environment) as process,
+        programs.start(
+            [*MRC, *argv],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        ) as process,
     ):
         _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said) == (1, f"Error: output {NO_ROOM}")
@@ -132,21 +135,19 @@ def test_no_file_takes_the_place_of_a_closed_output() -> None:
 def test_a_capture_that_is_made(name: str, tmp_path: Path) -> None:
     (tmp_path / name).symlink_to("/dev/full")
     argv = [*MRC, "craft", "write", "--count", "3", "-o", str(tmp_path / name)]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    ended = programs.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (ended.returncode, ended.stderr) == (1, f"Error: {tmp_path / name}: {NO_ROOM}")
 
 
 def limited(argv: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
     """The command in a directory, where files may have LIMIT bytes: more is refused with EFBIG (setrlimit(2))."""
-    return subprocess.run(
+    return programs.run(
         [*MRC, *argv],
         cwd=directory,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
-        check=False,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, resource.RLIM_INFINITY)),
+        limits={resource.RLIMIT_FSIZE: LIMIT},
     )
 
 

@@ -13,12 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import programs
 import pytest
 from patience import PATIENCE_S
+from programs import MRC
 
-MRC = (sys.executable, "-m", "mrc")
-# A shell starts what runs in its background with interruptions ignored.
-FOREGROUND = ("env", "--default-signal=INT,HUP")
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 CAPTURE = Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
 BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
@@ -27,8 +26,8 @@ BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
 def stopped(argv: list[str], number: signal.Signals, reads: bytes = b"") -> tuple[int, str]:
     """Exit status and stderr of a command that gets the signal once it has printed a line."""
     environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
-    with subprocess.Popen(
-        [*FOREGROUND, *MRC, *argv],
+    with programs.start(
+        [*MRC, *argv],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
