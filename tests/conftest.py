@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, settings
 for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
 
-# Numpy computes with one thread, here and in programs that tests start: threads that wait for each other spin. Beside
-# other tests they take several times as much of the processors. Numpy reads it when it is first imported.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# Numpy and torch compute with one thread, here and in programs that tests start: threads that wait for each other spin.
+# Beside other tests they take several times as much of the processors. Both read it when they are first imported.
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 pytest.register_assert_rewrite("tutorials")  # a page that prints something else shows where
 

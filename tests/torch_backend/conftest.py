@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -40,7 +38,7 @@ class Jobs:
         self._ready = ready
         self.folder = folder
         self._port = 29500
-        self._running: list[subprocess.Popen[str] | Rank] = []
+        self._running: list[Rank] = []
         self._what = ""
 
     def run(
@@ -65,30 +63,34 @@ class Jobs:
         return self._ended(expect)
 
     def run_until_it_ends_well(self, program: Path, size: int, **env: str) -> list[str]:
-        """What the processes of each host wrote, started again until they have ended well. The hosts know their own
-        addresses and no fabric."""
+        """What torchrun and its processes wrote on each host, started again on all of them until all have ended well.
+        The hosts know their own addresses and no fabric."""
+        from torch.distributed import run
+
         self._port += 1
-        self._running = []
         self._what = f"{program} until it ends well"
-        for rank in range(size):
-            where = f"--node-rank {rank} --master-addr {self._lab.addresses('h0')[0]} --master-port {self._port}"
-            torchrun = f"{sys.executable} -m torch.distributed.run --nnodes {size} {where} {program}"
-            bound = {"MRC_FABRIC": "", "MRC_BIND": ",".join(self._lab.addresses(f"h{rank}"))}
-            argv = ["sh", "-c", f"until {torchrun}; do sleep 1; done"]
-            env_of = self._environment(rank) | bound | env
-            self._running.append(
-                self._lab.popen(
-                    f"h{rank}", argv, env=env_of, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-                )
-            )
-        return self._ended()
+        where = ["--nnodes", str(size), "--master-addr", self._lab.addresses("h0")[0], "--master-port", str(self._port)]
+        written = [""] * size
+        for _ in range(3):
+            self._running = []
+            for rank in range(size):
+                argv = [run.__file__, *where, "--node-rank", str(rank), str(program)]
+                bound = {"MRC_FABRIC": "", "MRC_BIND": ",".join(self._lab.addresses(f"h{rank}"))}
+                self._running.append(self._ready.start(f"h{rank}", argv, self._environment(rank) | bound | env))
+            written = [before + now for before, now in zip(written, self._written(), strict=True)]
+            if not any(process.returncode for process in self._running):
+                return written
+        raise AssertionError("\n".join([self._what, *written]))
 
     def _ended(self, expect: Sequence[int] = ()) -> list[str]:
-        deadline = time.monotonic() + PATIENCE_S
-        written = [process.communicate(timeout=deadline - time.monotonic())[0] for process in self._running]
+        written = self._written()
         codes = [process.returncode for process in self._running]
         assert codes == (list(expect) or [0] * len(codes)), "\n".join([self._what, *written])
         return written
+
+    def _written(self) -> list[str]:
+        deadline = time.monotonic() + PATIENCE_S
+        return [process.communicate(timeout=deadline - time.monotonic())[0] for process in self._running]
 
     def _environment(self, rank: int) -> dict[str, str]:
         host = f"h{rank}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,7 @@ def test_what_passes_over_gloo_passes(cases: Cases) -> None:
 
 
 def test_the_record_is_of_gloo_and_this_torch(cases: Cases) -> None:
-    import torch
-
-    assert RECORDED.read_text().startswith(f"# torch {torch.__version__.partition('+')[0]}, gloo"), (
+    assert RECORDED.read_text().startswith(f"# torch {version('torch').partition('+')[0]}, gloo"), (
         f"record again: python {Path(__file__).with_name('torch_cases_run.py')} gloo"
     )
     sample = recorded()[::SAMPLE_EVERY]

@@ -10,6 +10,7 @@ process as well.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import socket
@@ -21,10 +22,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from torch_ready import OF_A_GROUP
+
 FOLDER, SIZE = Path(sys.argv[1]), len(sys.argv) - 2
 GROUP_TIMEOUT_S = 60.0
 # The cases decide when they are imported which of them a backend can take: all that gloo takes.
 os.environ.update(BACKEND="gloo", WORLD_SIZE=str(SIZE), TEMP_DIR=str(FOLDER), MASTER_ADDR="127.0.0.1")
+# It would go through all that is imported.
+gc.disable()
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -34,6 +39,15 @@ from torch.testing._internal import common_distributed, common_utils  # noqa: E4
 # sizes are meant for something else: three are enough for all of them.
 common_distributed.skip_if_small_worldsize = lambda case: case
 from torch.testing._internal.distributed import distributed_test as cases  # noqa: E402
+
+# torch has loaded no extensions: this registers the backend, and loads no more of it.
+import mrc.torch  # noqa: E402, F401
+
+assert dist.is_backend_available("mrc")
+assert "mrc.net.node" not in sys.modules
+# Once, not in each rank.
+for module in OF_A_GROUP:
+    importlib.import_module(module)
 
 
 class Name(str):
@@ -100,6 +114,7 @@ def run(rank: int, asked: socket.socket) -> None:
 
 def main() -> None:
     gc.freeze()
+    gc.enable()
     asked = [socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[2:]]
     for rank, mine in enumerate(asked):
         if not os.fork():

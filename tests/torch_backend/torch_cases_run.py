@@ -36,9 +36,9 @@ class Ranks:
     def __init__(self, folder: Path, size: int) -> None:
         environment = os.environ | {
             "MRC_BIND": "127.0.0.1",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
             "GLOO_SOCKET_IFNAME": "lo",
             "MASTER_PORT": str(free_port()),
-            "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
         }
         environment.pop("MRC_FABRIC", None)

@@ -10,6 +10,7 @@ follows when the rank has ended.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -18,16 +19,25 @@ import socket
 import sys
 from typing import Any
 
-import pytest  # noqa: F401
-import torch._dynamo
-import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
-import torch.distributed.checkpoint
-import torch.distributed.fsdp  # noqa: F401
-
-import mrc.torch
 from mrc.lab.namespace import enter
 
-assert mrc.torch
+# What the first process group loads: each rank would load it for itself.
+OF_A_GROUP = [
+    "mrc.torch.process_group",
+    "mrc.net.control.connection",
+    "cryptography.hazmat.backends.openssl.backend",
+    "cryptography.hazmat.primitives.asymmetric.ec",
+    "cryptography.hazmat.primitives.serialization",
+    "cryptography.x509.oid",
+]
+OF_JOBS = [
+    "pytest",
+    "torch._dynamo",
+    "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook",
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.run",
+]
 MOST_BYTES = 1 << 18
 
 
@@ -64,8 +74,12 @@ def serve(asked: socket.socket) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    # The collector would copy every page of it in each rank.
+    # The collector would go through all of it meanwhile, and copy every page of it in each rank.
+    gc.disable()
+    for module in (*OF_JOBS, *OF_A_GROUP):
+        importlib.import_module(module)
     gc.freeze()
+    gc.enable()
     if request := serve(socket.socket(fileno=int(sys.argv[1]))):
         os.environ.clear()
         os.environ.update(request["env"])
