@@ -12,6 +12,8 @@ import struct
 import subprocess
 import time
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from patience import PATIENCE_S, Fence
 
@@ -23,6 +25,7 @@ IPPROTO_IPV6 = 41
 _ETH_P_ALL = 0x0003
 _SOL_PACKET, _PACKET_RX_RING = 263, 5
 _FRAMES, _FRAME_BYTES = 32, 8192
+_TEXT: dict[str, Any] = {"check": True, "capture_output": True, "text": True, "timeout": PATIENCE_S}
 # struct sockaddr_ll in a frame of the ring, and in it whether the frame came in or went out (packet(7)).
 _ADDRESS_AT, _PACKET_TYPE_AT, _OUTGOING = 32, 10, 4
 
@@ -177,16 +180,12 @@ def arrived(receiver: socket.socket) -> list[bytes]:
 
 def configuration(lab: Lab, ip: str) -> dict[str, tuple[str, ...]]:
     """What iproute2 says of every node: rules, routes of all tables, addresses, neighbours, link settings."""
-    commands = (
-        ("-6", "rule", "show"),
-        ("-6", "-d", "route", "show", "table", "all"),
-        ("-6", "-o", "address", "show"),
-        ("-6", "neigh", "show", "nud", "permanent"),
-    )
+    commands = "rule show", "route show table all", "address show", "neigh show nud permanent"
+    asked = [ip, "-6", "-details", "-oneline", "-batch", "-"]
     found = {}
     for node in lab.topology.nodes:
-        script = " && ".join(f"{ip} {' '.join(command)}" for command in commands)
-        found[node] = tuple(sorted(run(lab, node, "sh", "-c", script).splitlines()))
+        told = lab.inside(node, partial(subprocess.run, asked, input="\n".join(commands), **_TEXT))
+        found[node] = tuple(sorted(told.stdout.splitlines()))
     return found
 
 
