@@ -22,8 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import programs
 import pytest
 from lab_wire import deliveries
+from programs import MRC
 
 from mrc.errors import CallerError
 from mrc.lab import Lab, lab_names, namespace, state
@@ -33,7 +35,6 @@ pytestmark = pytest.mark.root
 
 ROUNDS = int(os.environ.get("MRC_KILL_ROUNDS", "10"))
 SEED = int(os.environ.get("MRC_KILL_SEED", "6"))
-MRC = (sys.executable, "-m", "mrc")
 # The kernel takes a namespace down after its last user is gone, one after another with all others of the system: how
 # long that takes is up to what else goes on there. Here it is whether it ends, not when.
 GONE_WITHIN_S = 180.0
@@ -296,7 +297,7 @@ def canaries() -> Iterator[Canaries]:
 
 def down(now: Round) -> tuple[int, dict[str, Any]]:
     argv = [*MRC, "lab", "down", "--name", now.name, "--json", *(["--kill"] if now.chance.random() < 0.5 else [])]
-    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    ended = programs.run(argv, capture_output=True, text=True)
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended.returncode, json.loads(ended.stdout or "{}")
 
