@@ -51,8 +51,8 @@ def test_every_drill_is_drawn_here() -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_plot_says_what_is_what(name: str) -> None:
-    (make, texts), drill = MADE[name], DRILLS[name]
-    seen, (_, plot) = make(), drawn_once(name)
+    (_, texts), drill = MADE[name], DRILLS[name]
+    seen, (_, plot) = made(name), drawn_once(name)
     assert svg(_title(name), lambda figure: drill.draw(seen, figure)).decode() == plot
     for text in (*texts, drill.summary):
         assert text in plot, f"{text!r} is not in the plot of {name}"
@@ -63,9 +63,14 @@ def _title(name: str) -> str:
 
 
 @cache
+def made(name: str) -> Recording:
+    return MADE[name][0]()
+
+
+@cache
 def drawn_once(name: str) -> tuple[Figure, str]:
     """The plot of a drill as `drawn` gives it."""
-    seen = MADE[name][0]()
+    seen = made(name)
     return drawn(lambda figure: DRILLS[name].draw(seen, figure), _title(name))
 
 
