@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -196,10 +196,16 @@ class Transfers:
         return running
 
     def recv(
-        self, *options: str | Path, node: str = "h1", prefix: Sequence[str] = (), directory: Path | None = None
+        self,
+        *options: str | Path,
+        node: str = "h1",
+        prefix: Sequence[str] = (),
+        directory: Path | None = None,
+        limits: Mapping[int, int] | None = None,
     ) -> Running:
         """A receiver that has printed its ticket."""
-        running = self.start(node, [*prefix, *MRC, "recv", "--dir", directory or self.directory, *options])
+        argv = [*prefix, *MRC, "recv", "--dir", directory or self.directory, *options]
+        running = self.start(node, argv, **({"limits": limits} if limits else {}))
         assert running.process.stdout is not None
         running.ticket = running.process.stdout.readline().strip()
         assert running.ticket.startswith("mrc1:"), running.process.communicate()

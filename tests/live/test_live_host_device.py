@@ -89,7 +89,7 @@ def _through(lab: Lab, spine: str) -> int:
 def test_a_path_that_is_denied_carries_nothing_of_a_transfer_under_way(lab: Lab, tmp_path: Path) -> None:
     for plane in (0, 1):
         lab.impair(f"h0-p{plane}l0", toward=f"p{plane}l0", rate_bps=40_000_000, queue_bytes=200_000)
-    with _sending(lab, tmp_path, 64) as sender:
+    with _sending(lab, tmp_path, 24) as sender:
         eventually(lambda: _through(lab, "p0s0") > 200_000)
         lab.inside("h0", lambda: _deny(lab, 0))
         time.sleep(0.5)  # what is queued at the port

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -433,7 +434,7 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
 
 def test_a_greedy_sender_locks_nobody_out(transfers: Transfers, lab: Lab) -> None:
     """1,000 files announced by one, at a receiver with few descriptors; and a file that would take all of its disk."""
-    receiver = transfers.recv("--json", prefix=["prlimit", "--nofile=400"])
+    receiver = transfers.recv("--json", limits={resource.RLIMIT_NOFILE: 400})
     free = os.statvfs(transfers.directory).f_bavail * os.statvfs(transfers.directory).f_frsize
     honest = [transfers.file(f"honest {number}", 50_000) for number in range(8)]
 

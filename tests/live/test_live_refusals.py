@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,17 @@ import pytest
 from live_run import MIB, Transfers, sha256
 from programs import MRC
 
+from mrc.lab import Lab
+
 pytestmark = pytest.mark.root
 
 # Root passes over file modes; without these two capabilities it does not.
 WITHOUT_OVERRIDE = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+
+
+@pytest.fixture(scope="module")
+def lab(slow_lab: Lab) -> Lab:
+    return slow_lab
 
 
 def test_a_file_that_exists_is_kept_unless_it_may_be_overwritten(transfers: Transfers) -> None:
@@ -105,9 +113,9 @@ def test_a_full_disk(transfers: Transfers, need_program: Callable[[str], str], h
     if how == "a small file system":
         script = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
         prefix = [need_program("unshare"), "--mount", "sh", "-c", script, str(transfers.directory)]
+        receiver = transfers.recv("--once", prefix=prefix)
     else:
-        prefix = [need_program("prlimit"), f"--fsize={MIB}"]
-    receiver = transfers.recv("--once", prefix=prefix)
+        receiver = transfers.recv("--once", limits={resource.RLIMIT_FSIZE: MIB})
     refused = transfers.send(receiver, [transfers.file("file", 4 * MIB)]).end().failed()
     assert f"no room for {4 * MIB} bytes" in refused.one_line
     receiver.end().failed()
@@ -131,9 +139,9 @@ def test_statistics_that_cannot_be_written(transfers: Transfers, where: str) -> 
 
 
 def test_a_file_that_shrinks_while_it_is_sent(transfers: Transfers) -> None:
-    file, stats = transfers.file("file", 128 * MIB), transfers.scratch / "stats"
+    file, stats = transfers.file("file", 8 * MIB), transfers.scratch / "stats"
     receiver = transfers.recv("--idle-timeout", "2s", "--once")
-    sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "512")
+    sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.01, sender)
     os.truncate(file, 0)
     assert str(file) in sender.end().failed().one_line
@@ -143,14 +151,14 @@ def test_a_file_that_shrinks_while_it_is_sent(transfers: Transfers) -> None:
 
 def test_a_file_that_grows_while_it_is_sent(transfers: Transfers) -> None:
     """As a log does, which another program has open for writing."""
-    transfers.in_time(partial(grows_while_it_is_sent, transfers), 24, 96, 384)
+    transfers.in_time(partial(grows_while_it_is_sent, transfers), 2, 8, 32)
 
 
 def grows_while_it_is_sent(transfers: Transfers, mib: int) -> None:
     file, stats = transfers.file("log", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
     with file.open("ab") as writer:
         receiver = transfers.recv("--idle-timeout", "2s", "--once")
-        sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "512")
+        sender = transfers.send(receiver, [file], "--stats", stats)
         transfers.when_acked(stats, 0.01, sender)
         writer.write(b"a line")
         writer.flush()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 SIZES = (0, 1, 16, 4095, 4096, 4097, 65_535, 65_536, 65_537, 200_000)
 
 
-def tree(root: Path, count: int = 700) -> Path:
+def tree(root: Path, count: int = 400) -> Path:
     """Files of all those sizes, in directories, each with a mode and a time of its own."""
     chance = random.Random(f"small {count}")
     for number in range(count):

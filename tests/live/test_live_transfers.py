@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -189,8 +190,9 @@ def test_more_files_than_there_are_descriptors(transfers: Transfers) -> None:
     """1,200 small files, where a process may have 300 descriptors; each file has its turn."""
     names = [f"many/{number:04d}" for number in range(1200)]
     files = [transfers.file(name, 1000 + number) for number, name in enumerate(names)]
-    receiver = transfers.recv("--once", prefix=["prlimit", "--nofile=300"])
-    sending = transfers.start("h0", ["prlimit", "--nofile=300", *MRC, "send", *files, receiver.ticket, "--json"])
+    few = {resource.RLIMIT_NOFILE: 300}
+    receiver = transfers.recv("--once", limits=few)
+    sending = transfers.start("h0", [*MRC, "send", *files, receiver.ticket, "--json"], limits=few)
     sent = sending.end().succeeded()
     assert sent.document["sums_agree"] is True
     assert len(sent.document["files"]) == 1200
