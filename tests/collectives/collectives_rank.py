@@ -10,12 +10,17 @@ import sys
 import time
 from typing import Any
 
+import cryptography.x509.oid
 import numpy as np
 
+import mrc.net.control.connection
 from mrc.collectives import FileStore, Group, GroupError, ReduceOp, Store, TicketServer, TicketStore
 from mrc.fabric import Fabric
 from mrc.net.device import NodeDevice, open_device
 
+# What a device and a group load when they are first used: each rank would load it for itself.
+assert cryptography.x509.oid
+assert mrc.net.control.connection
 PATIENCE_S = 240.0
 HELD_S = 8.0
 
@@ -85,7 +90,7 @@ def until_it_fails(group: Group) -> None:
 def in_steps(group: Group) -> None:
     """Operations for as long as the test reads them: a line after each."""
     for number in range(24):
-        array = np.full(300_000, float(group.rank))
+        array = np.full(100_000, float(group.rank))
         group.all_reduce(array).wait(PATIENCE_S)
         assert (array == sum(range(group.size))).all()
         if number == 5:
@@ -99,7 +104,7 @@ def in_steps(group: Group) -> None:
 
 
 def come_and_go(device: NodeDevice, store: str, rank: int, size: int) -> None:
-    for number in range(18):
+    for number in range(12):
         with Group(device, FileStore(f"{store}/{number}"), rank, size) as group:
             array = np.ones(10 ** (number % 6))
             work = group.all_reduce(array)
