@@ -16,7 +16,7 @@ from loopback import Inside
 from mrc.capi.build import HERE, INCLUDE, LIB, build, compiler
 
 pytestmark = runs_programs
-CLANG = ["clang", "-DSANITIZED", "-g", "-O1", "-fno-omit-frame-pointer"]
+CLANG = ["clang", "-DSANITIZED", "-g"]
 # What is compiled without the sanitizer synchronizes where it cannot see: it is not listened to.
 RACES = "called_from_lib:_compiled.cpython\ncalled_from_lib:libpython3\n"
 SANITIZED = [
