@@ -123,9 +123,9 @@ def test_a_session_that_is_not_opened_leaves_nothing_behind() -> None:
     mutants()["bitmap_base_off_by_one"].put().close()
 
 
-def test_a_mutant_leaves_other_endpoints_alone() -> None:
-    """After a run against each of them the endpoint itself is still right."""
+def test_mutants_leave_other_endpoints_alone() -> None:
+    """After a run against each of them the endpoint itself is still right: what one left, the next would not undo."""
     case = next(each for each in catalogue() if each.id == "MRC-SACK-04")
     for mutant in mutants().values():
         run_case(case, mutant.target())
-        assert run_case(case, target()).verdict == "passed", mutant.name
+    assert run_case(case, target()).verdict == "passed"
