@@ -13,16 +13,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mrc.cli.lab
+import mrc.lab.children  # noqa: F401
+from mrc.child import forked
+
 MRC = [sys.executable, "-m", "mrc"]
 SIZE = 24 << 20
 
 
-def mrc(*argv: str) -> str:
-    return subprocess.run([*MRC, *argv], stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    """A command of this package, which has been imported here."""
+    with forked([*MRC, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+        out, err = command.communicate(timeout=300)
+    return subprocess.CompletedProcess(argv, command.returncode, out, err)
+
+
+def said_by(*argv: str) -> str:
+    ended = run(*argv)
+    assert ended.returncode == 0, ended
+    return ended.stdout
 
 
 def document(*argv: str) -> object:
-    return json.loads(mrc(*argv, "--json"))
+    return json.loads(said_by(*argv, "--json"))
 
 
 def transfer(scratch: Path) -> dict[str, object]:
@@ -33,7 +46,7 @@ def transfer(scratch: Path) -> dict[str, object]:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout is not None
         ticket = receiver.stdout.readline().strip()
-        sent = json.loads(mrc("lab", "exec", "h0", "--", *MRC, "send", str(file), ticket, "--json"))
+        sent = json.loads(said_by("lab", "exec", "h0", "--", *MRC, "send", str(file), ticket, "--json"))
         receiver.communicate(timeout=300)
     sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, target / "file")]
     return {"sent": sent, "received": receiver.returncode, "sums": sums}
@@ -42,7 +55,7 @@ def transfer(scratch: Path) -> dict[str, object]:
 def main(scratch: Path) -> None:
     said: dict[str, object] = {"uid_map": Path("/proc/self/uid_map").read_text().split()}
     said["up"] = document("lab", "up")
-    said["hostname"] = mrc("lab", "exec", "p0s1", "--", "cat", "/proc/net/dev")
+    said["hostname"] = said_by("lab", "exec", "p0s1", "--", "cat", "/proc/net/dev")
     said["impair"] = document("lab", "impair", "p0l0-p0s0", "--loss", "2%")
     said["rate"] = document("lab", "impair", "p1l0-p1s0", "--rate", "2gbit")
     said["transfer"] = transfer(scratch)
@@ -53,12 +66,7 @@ def main(scratch: Path) -> None:
     said["status"] = document("lab", "status")
     said["events"] = document("lab", "events")
     # What needs eBPF says so, in one line.
-    refused = subprocess.run(
-        [*MRC, "lab", "impair", "p0l0-p0s0", "--rate", "1gbit", "--ecn-at", "100KB"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    refused = run("lab", "impair", "p0l0-p0s0", "--rate", "1gbit", "--ecn-at", "100KB")
     said["ecn"] = [refused.returncode, refused.stderr]
     said["down"] = document("lab", "down")
     said["list"] = document("lab", "list")
