@@ -25,6 +25,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.tracing import Tracer
 from mrc.endpoint.work import WriteRequest
+from mrc.wire.frames import DESTINATION
 from mrc.wire.packet import decode_transport, encode_transport
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
@@ -77,6 +78,11 @@ def in_ipv6(
 
 
 def paths(planes: int = 2, spines: int = 4) -> list[Path]:
+    return list(_paths(planes, spines))
+
+
+@cache
+def _paths(planes: int, spines: int) -> list[Path]:
     pairs = [
         PlanePair(
             plane,
@@ -190,10 +196,10 @@ class HandPeer:
 
     def transmitted(self) -> list[Sent]:
         """Everything the endpoint sends now."""
-        sent = []
-        while self.endpoint.transmit(self.batch, self.now):
-            for row in range(self.batch.count):
-                whole = self.batch.packet(row)
+        sent, batch = [], self.batch
+        while self.endpoint.transmit(batch, self.now):
+            for row in range(batch.count):
+                whole, destination = batch.packet(row), row * DESTINATION
                 assert whole[-4:] == icrc(whole[:-4])
                 decoded = decode_transport(whole[48:])
                 assert decoded.malformed is None, decoded.malformed
@@ -203,12 +209,12 @@ class HandPeer:
                         whole,
                         dict(decoded.layers),
                         decoded.payload,
-                        int(self.batch.port[row]),
-                        int(self.batch.traffic_class[row]),
-                        self.batch.destination[row, 8:24].tobytes(),
+                        batch.ports[row],
+                        batch.classes[row],
+                        bytes(batch.flat_destinations[destination + 8 : destination + 24]),
                     )
                 )
-            self.batch.clear()
+            batch.clear()
         return sent
 
     def exchange(self, *packets: bytes, port: int = 0, traffic_class: Sequence[int] = ()) -> list[Sent]:

@@ -93,7 +93,7 @@ class Wire:
                 while end.transmit(self._batch, self.now):
                     batch = self._batch
                     for row in range(batch.count):
-                        self._launch(side, batch.packet(row), int(batch.port[row]), int(batch.traffic_class[row]))
+                        self._launch(side, batch.packet(row), batch.ports[row], batch.classes[row])
                     batch.clear()
             times = [time for time in (end.next_deadline() for end in self.ends) if time is not None]
             times += [self._flying[0][0]] if self._flying else []
