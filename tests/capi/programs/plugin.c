@@ -9,7 +9,7 @@
 #define QPS 8
 #define GROUP 4
 #define SLOTS 16
-#define ROUNDS 300
+#define ROUNDS 100
 #define MOST (64 << 10) /* bytes of a buffer */
 
 struct buffer {
