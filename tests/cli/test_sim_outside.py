@@ -300,3 +300,16 @@ def test_a_signal_ends_a_run_soon_and_leaves_nothing(
         assert time.process_time() - used < 1
     assert said == "interrupted; nothing is written\n"
     assert os.listdir(tmp_path) == ["long.yaml"]
+
+
+def test_files_are_read_back_by_no_thread_but_this(sim: Callable[..., Result]) -> None:
+    """One of pyarrow's that wants the interpreter's lock while the process ends aborts it, when all results are there."""
+    assert sim(f"{TOPOLOGY}\nend: 1ms\nworkloads: [{{kind: incast, senders: 2, bytes: 4KB}}]\n").exit_code == 0
+    program = (
+        "import os, pathlib; from mrc.sim.results.parquet import check_pyarrow, decode; check_pyarrow()\n"
+        "before = os.listdir('/proc/self/task')\n"
+        "decode(pathlib.Path('it.results/flows.parquet').read_bytes())\n"
+        "assert os.listdir('/proc/self/task') == before\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
