@@ -8,10 +8,8 @@ import importlib
 import json
 import os
 import resource
-import select
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -65,42 +63,29 @@ def _without_collection() -> Iterator[None]:
         gc.enable()
 
 
-def serve(requests: socket.socket, shells: socket.socket) -> None:
+def serve(requests: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed; the answer to each is a process id, or an error.
 
-    The commands become children of the one that asks, which is to be a subreaper meanwhile (prctl(2)). Who connects
-    to `shells` asks for one, and is told its exit status, too.
+    The commands become children of the one that asks, which is to be a subreaper meanwhile (prctl(2)).
     """
     while True:
-        ready, _, _ = select.select([requests, shells], (), ())
-        if shells in ready:
-            with shells.accept()[0] as shell:
-                _answer(shell, waits=True)
-        if requests in ready and not _answer(requests):
+        request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
+        if not request:
             return
-
-
-def _answer(asking: socket.socket, waits: bool = False) -> bool:
-    """Whether there was a request."""
-    request, descriptors, _, _ = socket.recv_fds(asking, _REQUEST_BYTES, 4)
-    if not request:
-        return False
-    asked = json.loads(request)
-    for command in asked["argv"][3:4]:
-        _import_for(command)
-    reading, writing = os.pipe()
-    between = os.fork()
-    if not between:
-        _start(asked, descriptors, writing, asking if waits else None)
-    for descriptor in (*descriptors, writing):
-        os.close(descriptor)
-    with open(reading) as answer:
-        said = answer.read()
-    # From here on it has the process that asks as its parent.
-    os.waitpid(between, 0)
-    if not (waits and said.isdecimal()):
-        asking.send(said.encode() or b"the fork of the fork server ended")
-    return True
+        asked = json.loads(request)
+        for command in asked["argv"][3:4]:
+            _import_for(command)
+        reading, writing = os.pipe()
+        between = os.fork()
+        if not between:
+            _start(asked, descriptors, writing)
+        for descriptor in (*descriptors, writing):
+            os.close(descriptor)
+        with open(reading) as answer:
+            said = answer.read()
+        # From here on it has the process that asks as its parent.
+        os.waitpid(between, 0)
+        requests.send(said.encode() or b"the fork of the fork server ended")
 
 
 def _import_for(command: str) -> None:
@@ -110,11 +95,9 @@ def _import_for(command: str) -> None:
             importlib.import_module(module)
 
 
-def _start(request: dict[str, Any], descriptors: list[int], answer: int, waiting: socket.socket | None) -> None:
-    """Start the command, in a process that then ends: where somebody is `waiting` when the command has."""
+def _start(request: dict[str, Any], descriptors: list[int], answer: int) -> None:
+    """Start the command, in a process that then ends."""
     try:
-        if waiting is not None and os.fork():
-            os._exit(0)
         network, *streams = descriptors
         enter(network)
         os.sched_setaffinity(0, request["processors"])
@@ -130,10 +113,6 @@ def _start(request: dict[str, Any], descriptors: list[int], answer: int, waiting
             **dict(zip(("stdin", "stdout", "stderr"), streams, strict=True)),
         )
         os.write(answer, str(program.pid).encode())
-        if waiting is not None:
-            os.close(answer)
-            waiting.send(str(program.pid).encode())
-            waiting.send(str(program.wait()).encode())
     except BaseException as error:
         os.write(answer, repr(error).encode())
     finally:
@@ -142,4 +121,4 @@ def _start(request: dict[str, Any], descriptors: list[int], answer: int, waiting
 
 if __name__ == "__main__":
     importlib.import_module("mrc.cli")
-    serve(socket.socket(fileno=0), socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=0))

@@ -12,12 +12,10 @@ import atexit
 import ctypes
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,13 +70,6 @@ def run(
     return done
 
 
-def in_shells() -> dict[str, str]:
-    """Variables with which a shell's `mrc` is a fork, too, and its `python` this one."""
-    folder = _server().folder
-    path = os.pathsep.join((str(folder), os.path.dirname(sys.executable), os.environ["PATH"]))
-    return {"PATH": path, "MRC_FORK_SERVER": str(folder / "asked")}
-
-
 def _read(environment: Mapping[str, str] | None) -> dict[str, str]:
     """What an interpreter reads of an environment; None: of this process's own."""
     variables = os.environ if environment is None else environment
@@ -126,23 +117,14 @@ class _Server:
         self.environment = _read(None)
         self._lock = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.folder = Path(tempfile.mkdtemp(prefix="mrc-forks-"))
-        command = self.folder / "mrc"
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {Path(__file__).with_name("forked_mrc.py")} "$@"\n')
-        command.chmod(0o755)
-        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as shells:
-            shells.bind(str(self.folder / "asked"))
-            shells.listen()
+        with theirs:
             # Without the folder of the tests on its path. Its output is nobody's: forks have streams of their own.
-            argv = [sys.executable, "-P", str(Path(__file__).with_name("fork_server.py")), str(shells.fileno())]
+            argv = [sys.executable, "-P", str(Path(__file__).with_name("fork_server.py"))]
             network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 # Where the tests run, also when the first command is started from a thread in a lab.
                 self._process = in_namespace(
-                    network,
-                    lambda: subprocess.Popen(
-                        argv, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, pass_fds=(shells.fileno(),)
-                    ),
+                    network, lambda: subprocess.Popen(argv, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
                 )
             finally:
                 os.close(network)
@@ -150,7 +132,6 @@ class _Server:
     def close(self) -> None:
         self._ours.close()
         self._process.wait()
-        shutil.rmtree(self.folder)
 
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
         """Fork a command in the namespace of this thread, with these streams: its process id."""

@@ -80,25 +80,3 @@ def test_what_a_fork_cannot_be_is_a_new_program(
     status, said = expected
     assert done.returncode == status
     assert said in done.stdout
-
-
-@pytest.mark.root
-@skipped_without_root
-def test_a_command_of_a_shell_is_a_fork_whose_signals_and_exit_status_it_has(tmp_path: Path) -> None:
-    script = (
-        "mrc no-such-command 2>/dev/null; echo $?\n"
-        f"mrc recv --mode udp --bind {ADDRESS} >ticket 2>/dev/null & until [ -s ticket ]; do sleep 0.05; done\n"
-        "ps -o args= --ppid $!; kill $!; wait $!; echo $?\n"
-    )
-    environment = {**os.environ, **programs.in_shells(), "MRC_CONTROL_DIR": str(tmp_path)}
-    with own_loopback([ADDRESS]) as inside:
-        said: list[str] = []
-        inside(
-            lambda: said.append(
-                subprocess.run(
-                    ["sh", "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
-                ).stdout
-            )
-        )
-    # It has no child: the fork is the server's.
-    assert said == ["2\n143\n"]

@@ -33,8 +33,9 @@ def invoke(*argv: str | Path, stdin: bytes | None = None) -> Result:
 
 def shell(command: str) -> subprocess.CompletedProcess[bytes]:
     """A pipeline in which `mrc` is this package's command; its exit status is PIPESTATUS[0]."""
-    environment = os.environ | programs.in_shells()
-    return subprocess.run(["bash", "-c", command], capture_output=True, check=False, cwd=ROOT, env=environment)
+    mrc = f'{sys.executable} -c "from mrc.cli import main; main()"'
+    script = f'mrc() {{ {mrc.replace(" main()", " main(prog_name=chr(109))")} "$@"; }}; {command}'
+    return subprocess.run(["bash", "-c", script], capture_output=True, check=False, cwd=ROOT)
 
 
 KEYS = ["number", "time", "length", "ev", "path", "opcode_name", "layers", "icrc_ok", "malformed", "trimmed"]
@@ -356,7 +357,7 @@ def test_a_full_disk_fails_with_one_line() -> None:
 
 
 def test_a_closed_standard_output_fails_with_one_line() -> None:
-    done = shell(f"({' '.join(MRC)} dissect {CAPTURE} >&-); echo $?")
+    done = shell(f"(mrc dissect {CAPTURE} >&-); echo $?")
     assert done.stdout == b"1\n"
     assert done.stderr.startswith(b"Error: standard output is closed")
 

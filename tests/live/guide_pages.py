@@ -14,12 +14,12 @@ import re
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import programs
 from patience import PATIENCE_S, eventually
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
@@ -93,7 +93,7 @@ class Shell:
         control.mkdir()
         environment = {
             **os.environ,
-            **programs.in_shells(),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "MRC_LAB": lab,
             "MRC_CONTROL_DIR": str(control),
         }
