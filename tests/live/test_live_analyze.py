@@ -43,7 +43,7 @@ def test_the_lossy_path_is_found_and_its_loss_is_what_the_link_counts(transfers:
         try:
             recordings = [record(transfers, host) for host in ("h0", "h1")]
             receiver = transfers.recv("--once", "--json", "--overwrite")
-            sender = transfers.send(receiver, [transfers.file("file", 24 * MIB)], "--json")
+            sender = transfers.send(receiver, [transfers.file("file", 48 * MIB)], "--json")
             sent = sender.end().succeeded().document
             receiver.end().succeeded()
             complete = [stop(running) for running, _ in recordings]
