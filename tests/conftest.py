@@ -50,7 +50,7 @@ _WAITING = ("torch_backend", "capi", "live", "cli", "collectives", "drill", "lab
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Beside other workers: files that wait are spread among files that compute, and are over earlier: what computes
-    keeps the processors at work when nothing runs interpreted any more."""
+    keeps the processors at work to the end."""
     if not hasattr(config, "workerinput"):
         return
     files = list(dict.fromkeys(item.path for item in items))

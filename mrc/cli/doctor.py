@@ -171,7 +171,7 @@ def _inside() -> list[Check]:
     except ValueError:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         advice = f"see the message: `{_mrc()} lab shell` shows the rest of it"
-        return [Check("namespaces", False, said[0], "demo, lab", "", advice)]
+        return [Check("fabric", False, said[0], "demo, lab", "", advice)]
 
 
 def _core() -> Check:

@@ -26,8 +26,8 @@ from mrc.cli.bench_collectives import COMMANDS
 in_a_lab = [
     pytest.mark.root,
     pytest.mark.skipif(
-        (os.geteuid() != 0 or shutil.which("unshare") is None) and os.environ.get("CI") != "true",
-        reason="needs root and the program unshare",
+        os.geteuid() != 0 and os.environ.get("CI") != "true",
+        reason="needs root",
     ),
 ]
 
