@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from mrc import CORE, __version__
-from mrc.child import python
+from mrc.child import forked, python
 from mrc.cli.common import json_option, print_json
 from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all, who
 from mrc.cli.isolation import leave
@@ -165,11 +165,12 @@ def _yes(ok: bool) -> str:
 def _inside() -> list[Check]:
     """What the kernel lets us do inside namespaces of our own: tried there, not guessed from here."""
     command = python("mrc.cli.doctor_inside")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as inside:
+        out, err = inside.communicate()
     try:
-        return [Check(**item) for item in own_json(done.stdout)]
+        return [Check(**item) for item in own_json(out)]
     except ValueError:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        said = err.strip().splitlines()[-1:] or [f"exit status {inside.returncode}"]
         advice = f"see the message: `{_mrc()} lab shell` shows the rest of it"
         return [Check("fabric", False, said[0], "demo, lab", "", advice)]
 
