@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
+import runpy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,23 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
+@pytest.fixture(scope="module")
+def tool() -> Iterator[dict[str, Any]]:
+    """What tools/notebooks defines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "tools")  # where it finds what it imports
+        patch.setenv("MRC_TOOL_STARTED_AGAIN", "1")  # in this interpreter, whichever it is
+        yield runpy.run_path(str(ROOT / "tools" / "notebooks"))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs_and_prints_what_it_shows(path: Path) -> None:
-    command = [sys.executable, ROOT / "tools" / "notebooks", "--check", path]
-    environment = os.environ | {"MRC_TOOL_STARTED_AGAIN": "1"}  # in this one, whichever it is
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_it_runs_and_prints_what_it_shows(
+    path: Path, tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tools/notebooks", "--check", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        tool["main"]()
+    assert not ended.value.code, "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
