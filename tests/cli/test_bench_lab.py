@@ -16,8 +16,13 @@ from typing import Any
 
 import programs
 import pytest
+from click.testing import CliRunner
 from patience import PATIENCE_S, carries_data, eventually
 from programs import MRC
+
+from mrc.bench.rounds import Rounds
+from mrc.bench.suite import part_name
+from mrc.cli import main
 
 pytestmark = [
     pytest.mark.root,
@@ -134,11 +139,11 @@ def test_latency_beside_udp() -> None:
     assert document["ratio"].keys() == {"mrc/udp", "mrc/udp p99"}
 
 
-def test_the_suite() -> None:
+def test_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
     need("iperf3")
     need("ucx_perftest")
     options = ("--suite", "--seconds", "100ms", "--rounds", "1", "--planes", "2", "--spines", "2")
-    document = measured(*options, "--baseline", "tcp,ucx")
+    document = measured(*options, "--baseline", "bare,tcp,ucx")
     figures = {"goodput_gbps", "cpu_seconds_per_gb", "t_typical_us", "message_rate_mps", "lossy_goodput_gbps"}
     for name in ("mrc", "ucx"):
         assert all(document[name][figure] > 0 for figure in figures)
@@ -147,11 +152,15 @@ def test_the_suite() -> None:
     assert [document[name]["resumed"] for name in ("mrc", "tcp", "ucx")] == [True, False, False]
     assert document["mrc"]["stall_ms"] < document["tcp"]["stall_ms"]
 
-
-def test_the_table_of_the_suite() -> None:
-    code, out, err = ended(bench_lab("--suite", "--seconds", "100ms", "--rounds", "1", "--baseline", "bare"))
-    assert code == 0, err
-    heading, ours, theirs = out.splitlines()[2:]
+    # The table of the same rounds.
+    rounds = Rounds(
+        {part_name(who, measure): told for who in ("mrc", "bare") for measure, told in document[who]["rounds"].items()}
+    )
+    monkeypatch.setattr("mrc.bench.suite.run_suite", lambda plan, tell: rounds)
+    monkeypatch.setattr("mrc.cli.isolation.isolate", lambda: None)
+    done = CliRunner().invoke(main, ["bench", "lab", *options, "--baseline", "bare"])
+    assert done.exit_code == 0, done.stderr
+    heading, ours, theirs = done.stdout.splitlines()[2:]
     assert [words.strip() for words in heading.split("  ") if words.strip()] == [
         "Gbit/s",
         "CPU s/GB",
