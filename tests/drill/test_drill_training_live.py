@@ -8,15 +8,21 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from patience import PATIENCE_S
+from test_drill_training import trained
 
 from mrc.drill.job_record import JobRecord
 from mrc.drill.stage import Stage
 from mrc.drill.training.crew import Crew
 from mrc.drill.training.plan import MRC, PERCEPTRON, TRANSFORMER, RankPlan
+from mrc.drill.training.rank import learner
 from mrc.fabric import Clos
 from mrc.lab import Lab
 
@@ -27,28 +33,25 @@ pytestmark = [
         reason="needs root",
     ),
 ]
-STEPS, TRANSFORMER_STEPS = 25, 12
-# The same training in one process, its sums numpy's own and its AdamW torch's.
-_ALONE = f"""
-import sys
-from types import SimpleNamespace
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
-from test_drill_training import trained
-from mrc.drill.training.rank import learner
-model, count = sys.argv[1:]
-if model == {TRANSFORMER!r}:
-    import torch
-    # The making of an optimizer imports torch's compiler, as much again as all of torch, to leave it unused.
-    sys.modules["torch._dynamo"] = torch._dynamo = SimpleNamespace(
-        disable=lambda function, recursive, wrapping: function, graph_break=lambda: None
-    )
-    from mrc.drill.training import transformer
-    transformer._AdamW = lambda parameters: torch.optim.AdamW(parameters, lr=transformer._RATE)
-kinds = [lambda seed: learner(model, seed)[0], lambda seed: learner(model, seed)[1]]
-(one, other), losses = trained(5, int(count), 2, *kinds)
-print(one.digest(), sum(losses))
-"""
+STEPS, TRANSFORMER_STEPS = 14, 12
+
+
+def alone(model: str, count: int) -> tuple[str, float]:
+    """The same training in one process, its sums numpy's own and its AdamW torch's: the weights' digest and the sum of
+    the losses."""
+    if model == TRANSFORMER:
+        import torch
+
+        from mrc.drill.training import transformer
+
+        # The making of an optimizer imports torch's compiler, as much again as all of torch, to leave it unused.
+        sys.modules["torch._dynamo"] = torch._dynamo = SimpleNamespace(
+            disable=lambda function, recursive, wrapping: function, graph_break=lambda: None
+        )
+        transformer._AdamW = lambda parameters: torch.optim.AdamW(parameters, lr=transformer._RATE)
+    kinds: list[Any] = [lambda seed: learner(model, seed)[0], lambda seed: learner(model, seed)[1]]
+    (one, _), losses = trained(5, count, 2, *kinds)
+    return one.digest(), sum(losses)
 
 
 @pytest.fixture
@@ -75,17 +78,15 @@ def test_weights_are_those_of_one_process_while_a_spine_dies(lab: Lab, tmp_path:
 
 def check_weights(job: JobRecord, model: str, steps: int) -> None:
     """Those of all ranks are those of the same training in one process, to the bit."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    argv = [sys.executable, "-c", _ALONE, model, str(steps)]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
-    digest, losses = done.stdout.split()
+    # A fork, which has all of torch, and keeps what it changes of it.
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        digest, losses = pool.submit(alone, model, steps).result(PATIENCE_S)
     assert [rank.digest for rank in job.ranks] == [digest] * 2
-    assert sum(job.losses()) == pytest.approx(float(losses))
+    assert sum(job.losses()) == pytest.approx(losses)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_a_transformer_of_torch_learns_and_has_the_weights_of_one_process(lab: Lab, tmp_path: Path) -> None:
-    """Torch is imported twice: here, for the ranks, and by the one process beside them."""
     with lab, Stage(lab, tmp_path, 5) as stage:
         crew = Crew(stage, MRC, tmp_path, model=TRANSFORMER)
         crew.wait_ready()
