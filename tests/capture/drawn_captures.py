@@ -184,21 +184,10 @@ def drawn(
     draw.slower_ns = back.choice(SLOWER_US) * MICROSECOND if fault == "slower-back" else draw.slower_ns
     draw.form = form or (more.choice(sorted(FORMS)) if more.random() < 0.25 else "plain")
     weather = _weather(draw, chance)
-    fabric = Fabric(chance, weather)
-    drawn_count = chance.randrange(300, 700)
-    count_given, count = count, count or drawn_count
-    every = chance.choice((1, 2, 4)) * MICROSECOND
-    window = chance.choice((24, 48))
-    if transport == "mrc":
-        MrcFlow(fabric, paths, count, every, window)
-    else:
-        few = 3 if fault == "rnr" else 0
-        not_ready = frozenset(16 * chance.randrange(1, drawn_count // 16) for _ in range(few))
-        RcFlow(fabric, count, every, window, not_ready)
-    fabric.run()
-    made = Drawn(draw, b"", fabric.packets, weather)
-    made.sightings = _harmed(_seen(draw, fabric.packets), draw, chance)
-    asking = asked(draw, fabric.packets, weather)
+    packets = _flown(chance, draw, weather, count)
+    made = Drawn(draw, b"", packets, weather)
+    made.sightings = _harmed(_seen(draw, packets), draw, chance)
+    asking = asked(draw, packets, weather)
     made.asked = as_the_flow(_seen(draw, asking), made.sightings, draw)
     hosts = hosts or (more.choice((1, 1, 1, 2, 3)) if draw.harm == "none" and not flow else 1)
     for other in range(1, hosts):
@@ -212,7 +201,7 @@ def drawn(
                 form="plain",
                 hosts=1,
                 flow=other,
-                count=count_given,
+                count=count,
             )
         )
     everything = [each for one in (made, *made.beside) for each in (*one.sightings, *one.asked)]
@@ -222,6 +211,40 @@ def drawn(
         [(each.time, FORMS[draw.form](each.frame, number)) for number, each in enumerate(everything)], draw.snaplen
     )
     return made
+
+
+# The latest flows and the state of their generators afterwards: a seed has the same one at each place, whatever the
+# capture makes of it.
+_FLOWN: dict[tuple[object, ...], tuple[list[Packet], tuple[Any, ...]]] = {}
+_MOST_FLOWN = 32
+
+
+def _flown(chance: random.Random, draw: Draw, weather: Weather, count: int) -> list[Packet]:
+    """The packets of a flow of `count` packets, of as many as are drawn where that is 0. Nothing changes them."""
+    key = (chance.getstate(), draw.transport, draw.fault == "rnr", tuple(draw.paths), draw.flow, repr(weather), count)
+    if key not in _FLOWN:
+        while len(_FLOWN) >= _MOST_FLOWN:
+            del _FLOWN[next(iter(_FLOWN))]
+        _FLOWN[key] = _flow(chance, draw, weather, count), chance.getstate()
+    packets, state = _FLOWN[key]
+    chance.setstate(state)
+    return packets
+
+
+def _flow(chance: random.Random, draw: Draw, weather: Weather, count: int) -> list[Packet]:
+    fabric = Fabric(chance, weather)
+    drawn_count = chance.randrange(300, 700)
+    count = count or drawn_count
+    every = chance.choice((1, 2, 4)) * MICROSECOND
+    window = chance.choice((24, 48))
+    if draw.transport == "mrc":
+        MrcFlow(fabric, draw.paths, count, every, window)
+    else:
+        few = 3 if draw.fault == "rnr" else 0
+        not_ready = frozenset(16 * chance.randrange(1, drawn_count // 16) for _ in range(few))
+        RcFlow(fabric, count, every, window, not_ready)
+    fabric.run()
+    return fabric.packets
 
 
 def _cut_short(made: Drawn, more: random.Random) -> None:
@@ -272,7 +295,9 @@ def _seen(draw: Draw, packets: list[Packet]) -> list[Sighting]:
         for point in points:
             if point not in packet.at:
                 continue
-            frame = _frame(draw, packet, point)
+            frame = packet.frames.get(point)
+            if frame is None:
+                frame = packet.frames[point] = _frame(draw, packet, point)
             found.append(Sighting(packet, point, packet.at[point], frame))
             if packet.doubled_after is not None and point == "receiver":
                 found.append(Sighting(packet, point, packet.at[point] + packet.doubled_after, frame))

@@ -46,6 +46,8 @@ class Packet:
     doubled_after: int | None = None
     # The responder had it already.
     again: bool = False
+    # What it looks like at each point, as far as that was asked for.
+    frames: dict[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass
