@@ -32,6 +32,10 @@ _CARRIAGE = {
     "src": "src",
     "dst": "dst",
 }
+# Of a packet that was heard: not by the name of a header's field.
+_OWN = frozenset({"plane", "payload", "padding", "kind", "ev", "length", "at"})
+_DERIVED = frozenset({"dscp", "inner_dscp", "ecn", "inner_ecn", "request_id", "above", "ack_psn"})
+_COUNTED = frozenset({"psn", "cack_psn", "nack_psn"})
 # Of the outer header, where there is one.
 _OUTER = {
     "outer_fl": "flow_label",
@@ -255,16 +259,14 @@ class Heard:
 
     def value(self, name: str) -> Any:
         """A field by its name. Raises CallerError for one that this packet does not have."""
-        if name in ("plane", "payload", "padding", "kind", "ev", "length", "at"):
+        if name in _OWN:
             return getattr(self, name)
-        derived = self._derived(name)
-        if derived is not None:
+        if name in _DERIVED and (derived := self._derived(name)) is not None:
             return derived
-        for layer in reversed(self.layers):
-            values = self.layers[layer]
-            for each in (name.removeprefix(f"{layer}_"), name):
-                if each in values:
-                    return self._counted(each, values[each])
+        for layer, values in reversed(self.layers.items()):
+            own = name if name in values else name.removeprefix(f"{layer}_")
+            if own in values:
+                return self._counted(own, values[own])
         if name in _CARRIAGE:
             return getattr(self.carriage, _CARRIAGE[name])
         if name in _OUTER and self.carriage.outer is not None:
@@ -288,7 +290,7 @@ class Heard:
 
     def _counted(self, name: str, value: int) -> int:
         """PSNs of requests and their answers as scripts count them. A probe's and an operation's are no such PSNs."""
-        if name in ("psn", "cack_psn", "nack_psn") and self.kind in ("WRITE", "SACK", "ACK", "NAK", "NACK"):
+        if name in _COUNTED and self.kind in ("WRITE", "SACK", "ACK", "NAK", "NACK"):
             return counted_from(self.first_psn, value)
         return value
 

@@ -38,6 +38,9 @@ class Layout:
         self.places: dict[str, Place] = {}
         # Of each field: where it lies in the header as one big-endian number, and what it may be.
         self._in_whole: dict[str, tuple[int, int, int, int]] = {}
+        # Of each field: name, shift and mask; and of each signed one: name and half of its range.
+        self._read: list[tuple[str, int, int]] = []
+        self._signed: list[tuple[str, int]] = []
         for line in filter(None, map(str.strip, text.splitlines())):
             match = _LINE.match(line)
             if match is None:
@@ -52,14 +55,19 @@ class Layout:
         for field, place in self.places.items():
             low = -(1 << place.bits - 1) if place.signed else 0
             shift = 8 * (length - 1 - place.last) + place.shift
-            self._in_whole[field] = shift, (1 << place.bits) - 1, low, low + (1 << place.bits) - 1
+            mask = (1 << place.bits) - 1
+            self._in_whole[field] = shift, mask, low, low + mask
+            self._read.append((field, shift, mask))
+            if place.signed:
+                self._signed.append((field, -low))
 
     def read(self, data: bytes) -> dict[str, int]:
         """Every field of a header that begins `data`, which holds all of it."""
-        whole, values = int.from_bytes(data[: self.length], "big"), {}
-        for name, (shift, mask, _, high) in self._in_whole.items():
-            value = whole >> shift & mask
-            values[name] = value if value <= high else value - mask - 1
+        whole = int.from_bytes(data[: self.length], "big")
+        values = {name: whole >> shift & mask for name, shift, mask in self._read}
+        for name, half in self._signed:
+            if values[name] >= half:
+                values[name] -= 2 * half
         return values
 
     def write(self, values: Mapping[str, int]) -> bytes:

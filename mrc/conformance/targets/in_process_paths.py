@@ -60,6 +60,13 @@ class InProcessPaths:
             )
             for plane in range(setup.planes or DEFAULT_PLANES)
         ]
+        # Of outer headers, by plane. What the endpoint sends has this source. What has come to its port has this source
+        # and, in the destination, what is left of the uSIDs: the block and the port towards the host.
+        self._sources = [address_number(pair.local_address) for pair in self.pairs]
+        self._arrived = [
+            (address_number(pair.peer_address), container(DEFAULT_BLOCK, (usid(f"h{_TARGET_HOST}", pair.plane),)))
+            for pair in (self.pairs if self.mode == "srv6" else ())
+        ]
         # By plane, in order.
         self.paths = self._generated(setup) if "ev_fields" in options else list(map(self._plain, self.pairs))
 
@@ -106,16 +113,13 @@ class InProcessPaths:
         """Of a packet to the target when it has come to its port."""
         if self.mode != "srv6":
             return None
-        plane = ev >> 24 if ev >> 24 < len(self.pairs) else 0
-        # What is left of the uSIDs at the host: block and the port towards it.
-        destination = container(DEFAULT_BLOCK, (usid(f"h{_TARGET_HOST}", plane),))
-        return address_number(self.pairs[plane].peer_address), destination
+        return self._arrived[ev >> 24 if ev >> 24 < len(self.pairs) else 0]
 
     def on_the_wire(self, packet: bytes, port: int, destination: int, traffic_class: int) -> bytes:
         """A packet of the endpoint's as its port sends it. `destination` is the outer one the endpoint names."""
         if self.mode != "srv6":
             return packet
-        source, routing = address_number(self.pairs[port].local_address), b""
+        source, routing = self._sources[port], b""
         if self._srh:
             destination, routing = self.routing_header(destination)
         frame = Carriage(0, 0, outer=Outer(source, destination, traffic_class)).in_outer(routing + packet)
