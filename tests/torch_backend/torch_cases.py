@@ -3,8 +3,8 @@
 
 Importing them takes seconds of a processor: each rank is a fork, and has one of the descriptors, a socket. A line of
 JSON comes there for each case, [backend, name], and one goes back: its name, its outcome ("passed", "skipped" or
-"failed"), why, and the seconds that it took. Each case has a process group of its own, so groups come and go in one
-process as well.
+"failed"), why, and the seconds that it took. Cases share the default group, as making one costs more than most of them
+compute, except those whose waits end it. The groups that a case makes end with it.
 """
 
 from __future__ import annotations
@@ -84,11 +84,15 @@ def outcome_of(rank: int, backend: str, name: str) -> dict[str, Any]:
     began = time.monotonic()
     outcome, why = "passed", ""
     timeout = timedelta(seconds=cases.CUSTOM_PG_TIMEOUT.get(name, GROUP_TIMEOUT_S))
+    ends_it = "timeout" in name or name in cases.CUSTOM_PG_TIMEOUT
     try:
         common_utils.set_rng_seed()
-        dist.init_process_group(
-            init_method=case.init_method, backend=backend, world_size=SIZE, rank=rank, timeout=timeout
-        )
+        if dist.is_initialized() and (ends_it or dist.get_backend() != backend):
+            dist.destroy_process_group()
+        if not dist.is_initialized():
+            dist.init_process_group(
+                init_method=case.init_method, backend=backend, world_size=SIZE, rank=rank, timeout=timeout
+            )
         cases.Barrier.sync(timeout=GROUP_TIMEOUT_S)
         getattr(case, name)()
         cases.Barrier.sync(timeout=GROUP_TIMEOUT_S)
@@ -97,7 +101,9 @@ def outcome_of(rank: int, backend: str, name: str) -> dict[str, Any]:
     except BaseException:
         outcome, why = "failed", traceback.format_exc()
     if outcome != "failed" and dist.is_initialized():
-        dist.destroy_process_group()
+        for group in [None] if ends_it else list(dist.distributed_c10d._world.pg_map):
+            if group is not dist.group.WORLD:
+                dist.destroy_process_group(group)
     os.environ.clear()
     os.environ.update(before)
     dist.set_debug_level(dist.DebugLevel.OFF)
