@@ -50,8 +50,8 @@ def _made_of(command: Sequence[str]) -> str:
     return f"{digest.hexdigest()}\n"
 
 
-def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path]:
-    """Compile into a directory, by this compiler. Returns the libraries.
+def build(target: Path = LIB, command: Sequence[str] | None = None, options: Sequence[str] = ()) -> list[Path]:
+    """Compile into a directory, by this compiler, with these options behind its own. Returns the libraries.
 
     Raises RuntimeError without a compiler or where it refuses.
     """
@@ -67,9 +67,10 @@ def build(target: Path = LIB, command: Sequence[str] | None = None) -> list[Path
         f'-DMRC_PYTHON="{version}"',
         f"-Wl,--version-script={SOURCE / 'libibverbs.map'}",
         "-Wl,-Bsymbolic-functions",
+        *options,
     ]
     verbs = _compile(command, target / SONAME, sorted(SOURCE.glob("*.c")), verbs_options)
-    of_mrc = _compile(command, target / MRC_SONAME, sorted((SOURCE / "lib_mrc").glob("*.c")))
+    of_mrc = _compile(command, target / MRC_SONAME, sorted((SOURCE / "lib_mrc").glob("*.c")), options)
     made = (target / MRC_OTHER_NAME).with_suffix(".new")
     shutil.copy2(of_mrc, made)
     other = made.replace(target / MRC_OTHER_NAME)
