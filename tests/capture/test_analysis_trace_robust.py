@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import json
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from test_analysis_trace import capture, sender_trace
 
+from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.comparison import compare
 from mrc.capture.analysis.document import document, traces_document
 from mrc.capture.analysis.report import report
@@ -24,7 +27,15 @@ from mrc.capture.analysis.trace_findings import trace_findings
 from mrc.cli.analyze_reported import print_comparison, print_traces
 from mrc.trace.vocabulary import EVENTS, Kind
 
-CAPTURE = capture().pcap()
+
+@cache
+def _of_capture() -> Analysis:
+    return analysis_of(capture().pcap())
+
+
+def analysis() -> Analysis:
+    """Of the capture that every trace is held against. A comparison adds to it what a trace reports."""
+    return deepcopy(_of_capture())
 
 
 def analysed(data: bytes) -> Trace:
@@ -34,12 +45,12 @@ def analysed(data: bytes) -> Trace:
     json.dumps(traces_document("t", [trace], alone))
     console = Console(file=io.StringIO(), width=200)
     print_traces(console, [trace], alone)
-    analysis = analysis_of(CAPTURE)
-    both = compare(analysis, [trace])
+    held = analysis()
+    both = compare(held, [trace])
     found = trace_findings([trace], both)
-    print_comparison(console, [each.figures for each in analysis.directions])
-    json.dumps(document("x", analysis, found, [trace]))
-    assert "<script" in report("x", analysis, found, both)
+    print_comparison(console, [each.figures for each in held.directions])
+    json.dumps(document("x", held, found, [trace]))
+    assert "<script" in report("x", held, found, both)
     return trace
 
 
@@ -106,6 +117,6 @@ def test_words_of_a_trace_are_no_commands_for_a_terminal_and_no_markup() -> None
     trace.lost(1, 12, 0, "\x1b[2J<script>alert(1)</script>")
     reported = analysed(trace.bytes())
     assert list(reported.qps[0].by_trigger) == ["\\x1b[2J<script>alert(1)</script>"]
-    analysis = analysis_of(CAPTURE)
-    both = compare(analysis, [reported])
-    assert "<script>alert" not in report("x", analysis, trace_findings([reported], both), both)
+    held = analysis()
+    both = compare(held, [reported])
+    assert "<script>alert" not in report("x", held, trace_findings([reported], both), both)
