@@ -62,7 +62,10 @@ setup() {
         "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2
     fi
     # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
-    "$venv/bin/python" -m compileall -qq -j "$jobs" "$root/mrc" || true
+    # Where it is not, what changed is compiled when it is imported.
+    if [ "$jobs" = 0 ] || [ -n "${PYTHONDONTWRITEBYTECODE:-}" ]; then
+        "$venv/bin/python" -m compileall -qq -j "$jobs" "$root/mrc" || true
+    fi
 }
 
 # torch_cpu: torch without CUDA and what torch's own cases want, for the tests of mrc.torch. Pinned to a build that has none, so that pip can never take

@@ -169,7 +169,7 @@ def test_tshark_sees_rocev2_with_varying_source_ports(
     capture = hosts.scratch / "capture.pcap"
     recording = hosts.start("b", [dumpcap_of(tshark), "-q", "-i", f"e{plane}", "-w", capture])
     seen_by(capture, hosts, plane)
-    file = hosts.file(MIB // 2)
+    file = hosts.file(MIB // 4)
     receiver = hosts.recv("--once", "--json", "--bind", MIXED["b"][plane])
     sent = transferred(hosts, file, receiver, hosts.send(receiver, file, "--json"))
     used = {path["ev"] for path in sent["paths"] if path["packets"]}
@@ -183,7 +183,7 @@ def test_tshark_sees_rocev2_with_varying_source_ports(
 
     fields = ("udp.srcport", "udp.dstport", "udp.checksum", "ip.id", "ip.flags.df", "frame.protocols", "udp.length")
     every = read("-Y", "udp", "-T", "fields", *(word for field in fields for word in ("-e", field)))
-    assert len(every) > 512
+    assert len(every) > 256
     version = "ip" if plane == 0 else "ipv6"
     # An EV may be the port of another protocol, which tshark then believes in.
     rows = [row for row in every if row[5].startswith(f"eth:ethertype:{version}:udp:infiniband")]
