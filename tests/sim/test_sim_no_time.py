@@ -46,7 +46,7 @@ def test_writes_over_links_that_take_no_time_get_through(link: LinkModel, held: 
     assert all(write.status == WorkStatus.SUCCESS and write.arrived for write in writes)
 
 
-@pytest.mark.parametrize(("loss", "paths"), product([LossConfig(), AT_ONCE], [PathConfig(), KEEN]))
+@pytest.mark.parametrize(("loss", "paths"), list(product([LossConfig(), AT_ONCE], [PathConfig(), KEEN])))
 @pytest.mark.parametrize("timeout", [1, 10])
 def test_timers_as_short_as_can_be_do_not_stop_time(loss: LossConfig, paths: PathConfig, timeout: int) -> None:
     """Round trips of no time, path timers of a nanosecond, probes at once: time goes on, whatever becomes of it."""
