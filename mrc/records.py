@@ -9,12 +9,13 @@ objects of a class were made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as record
 
     def compile_all() -> None: ...
+    def values(it: Any) -> dict[str, Any]: ...
 else:
     from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
     from functools import partial
@@ -61,6 +62,10 @@ else:
             each = _waiting.pop()
             if each.stands_in():
                 each.compile()
+
+    def values(it):
+        """Return the fields of a record by name, as they are. `asdict` copies what they hold, to any depth."""
+        return {each.name: getattr(it, each.name) for each in fields(it)}
 
     class _Init:
         """Stands for `__init__` until it is worth to compile one, or somebody looks at it."""
@@ -161,4 +166,4 @@ else:
         return __hash__
 
 
-__all__ = ["record"]
+__all__ = ["record", "values"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mrc.records import compile_all, record
+from mrc.records import compile_all, record, values
 
 
 def made(decorate: Any, **options: Any) -> Any:
@@ -37,7 +37,7 @@ def test_a_record_is_a_dataclass(options: dict[str, Any]) -> None:
     ours, theirs = made(record, **options), made(dataclass, **options)
     assert [each.name for each in fields(ours)] == [each.name for each in fields(theirs)]
     assert repr(ours(1, [2], "x")) == repr(theirs(1, [2], "x"))
-    assert asdict(ours(1, [2])) == asdict(theirs(1, [2]))
+    assert asdict(ours(1, [2])) == asdict(theirs(1, [2])) == values(ours(1, [2]))
     for other in ((1, [2], "x", 4), (2, [2], "x", 3), (1, [3], "x", 3), (1, [2], "y", 3), (1, [2], "x", 3)):
         equal = ours(1, [2], "x", 3) == ours(*other)
         assert equal == (theirs(1, [2], "x", 3) == theirs(*other)), other

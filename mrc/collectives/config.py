@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from mrc.endpoint.config import (
@@ -97,7 +96,7 @@ class GroupConfig:
     def shared(self) -> dict[str, Any]:
         """The settings that must be the same at all ranks."""
         names = ("eager_bytes", "eager_slots", "chunk_bytes", "window", "doubling_bytes", "halving_bytes")
-        return {name: value for name, value in asdict(self).items() if name in names}
+        return {name: getattr(self, name) for name in names}
 
 
 # The settings of a group that is given none.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import field
 from random import Random
 from typing import Any
 
@@ -17,7 +17,7 @@ from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
 from mrc.fabric.host_view import MODES, USID_MODES, Fabric
-from mrc.records import record
+from mrc.records import record, values
 from mrc.untrusted import quoted
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
@@ -87,7 +87,8 @@ class NodeDescription:
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads, and JSON can hold: lists, no tuples."""
-        return asdict(self) | {"ports": [asdict(port) for port in self.ports], "udp_ports": list(self.udp_ports)}
+        lists = {"ports": [values(port) for port in self.ports], "udp_ports": list(self.udp_ports)}
+        return values(self) | lists | {"wire": dict(self.wire)}
 
     @classmethod
     def from_json(cls, document: object) -> NodeDescription:
@@ -146,7 +147,7 @@ class QpDescription:
     first_psn: int
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return values(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> QpDescription:

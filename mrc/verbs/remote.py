@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from mrc.endpoint.memory import VA_LIMIT
-from mrc.records import record
+from mrc.records import record, values
 from mrc.verbs.documents import integer, mapping
 from mrc.verbs.tables import Tabular
 
@@ -22,7 +21,7 @@ class RemoteMemory(Tabular):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON, which `from_json` at the peer reads."""
-        return asdict(self)
+        return values(self)
 
     @classmethod
     def from_json(cls, document: object) -> RemoteMemory:
