@@ -159,8 +159,7 @@ class Link:
         if self._connected or self.closed:
             return
         self._to, self._scratch = self._linking.connect(theirs)
-        for _ in range(self._receives):
-            self.qp.post_recv(RecvWR())
+        self.qp.post_recv(*[RecvWR()] * self._receives)
         self.engine.until_posted()
         self._connected = True
         if self._asked:

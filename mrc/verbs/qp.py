@@ -256,21 +256,23 @@ class QP:
         if wake:
             self._device.submit(self._take_inbox)
 
-    def post_recv(self, wr: RecvWR) -> None:
-        """Post a receive, which one write with immediate of the peer's will consume. Returns at once.
+    def post_recv(self, wr: RecvWR, *more: RecvWR) -> None:
+        """Post receives. One write with immediate of the peer's will consume each. Returns at once.
 
-        In ERROR it completes flushed. Raises VerbsError EINVAL in RESET, ENOMEM when `max_recv_wr` are outstanding.
+        In ERROR they complete flushed. Raises VerbsError EINVAL in RESET, ENOMEM when there is no room for all of them
+        (`max_recv_wr`); then none is posted.
         """
         with self._lock:
             if self._closed or self.endpoint_qp.state not in MAY_POST_RECV:
                 self._check_may_post(MAY_POST_RECV)
             if not self._taking_inbox:
                 self._device.check_open()
-            if self._receives_posted >= self.cap.max_recv_wr:
-                raise VerbsError(ENOMEM, f"{self.cap.max_recv_wr} receives are outstanding (max_recv_wr)")
-            self._receives_posted += 1
-            wake = self._put(wr.wr_id)
-        if wake:
+            posted = self._receives_posted + 1 + len(more)
+            if posted > self.cap.max_recv_wr:
+                raise VerbsError(ENOMEM, f"{posted} receives outstanding, max_recv_wr is {self.cap.max_recv_wr}")
+            self._receives_posted = posted
+            wakes = [self._put(each.wr_id) for each in (wr, *more)]
+        if wakes[0]:
             self._device.submit(self._take_inbox)
 
     def _check_may_post(self, states: frozenset[QPState]) -> None:
