@@ -65,14 +65,14 @@ class EndpointSession(VirtualSession, Generic[EndpointT]):
         self._batch = TransmitBatch(_BATCH)
 
     def deliver(self, frames: Sequence[Frame], now: int) -> None:
-        packets, classes, ports = [], [], []
+        packets, classes = [], []
         for frame in frames:
             inner, traffic_class = _without_outer(frame.data)
             packets.append(inner)
             classes.append(traffic_class)
-            ports.append(frame.plane)
         batch = ReceivedBatch.from_packets(packets, traffic_class=classes)
-        batch.port[:] = ports
+        for row, frame in enumerate(frames):
+            batch.ports[row] = frame.plane
         with endpoint_at_work():
             self.endpoint.receive(batch, now)
 
