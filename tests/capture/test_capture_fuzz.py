@@ -27,6 +27,7 @@ from mrc.capture.columns import read_columns
 from mrc.capture.columns.documents import documents
 from mrc.capture.columns.lines import Lines
 from mrc.capture.fields import packet_document
+from mrc.capture.files import read_capture
 from mrc.capture.filter import Filter
 from mrc.capture.frames import Record
 from mrc.capture.walk import walk
@@ -124,8 +125,7 @@ def records(data: bytes) -> tuple[Record, ...]:
     """What is read of a file before its end, or an error of ours."""
     read: list[Record] = []
     with only_errors_of_ours():
-        for columns in read_columns(io.BytesIO(data), "it"):
-            read += map(columns.frames.record, range(len(columns)))
+        read.extend(read_capture(io.BytesIO(data), "it"))
     return tuple(read)
 
 
