@@ -74,7 +74,7 @@ def test_both_ports_whatever_the_source_port(port: int, sport: int) -> None:
         "import scapy.contrib.roce; from mrc.layers import BTH",
         "from mrc.layers import BTH; import scapy.contrib.roce",
         "from scapy.all import load_contrib; load_contrib('roce'); from mrc.layers import BTH",
-        "from scapy.all import load_contrib; from mrc.layers import BTH; load_contrib('roce')",
+        "from scapy.main import load_contrib; from mrc.layers import BTH; load_contrib('roce')",
     ],
 )
 def test_scapys_own_roce_layer_gives_way_where_ours_is_bound(imports: str) -> None:

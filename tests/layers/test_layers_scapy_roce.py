@@ -104,7 +104,7 @@ def who():
     [
         "from mrc.layers import *; import scapy.contrib.roce",
         "import scapy.contrib.roce; from mrc.layers import *",
-        "from scapy.all import load_contrib; load_contrib('roce'); from mrc.layers import *",
+        "from scapy.main import load_contrib; load_contrib('roce'); from mrc.layers import *",
     ],
 )
 def test_importing_our_layers_leaves_scapys_alone(imports: str) -> None:
