@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 # The grain in which shares are drawn: one millionth of the packets.
 SHARE_GRAIN = 1_000_000
@@ -31,7 +32,7 @@ MOST_DSCP = 63
 MOST_DELAY_NS = 10_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Impairment:
     """One direction of a link. 0 is off, so `Impairment()` is a link with nothing wrong.
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mrc.fabric import units
 from mrc.fabric.impairment import Impairment
+from mrc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LinkKey:
     """`field` of Impairment; `parse` makes its value of what a person wrote, `text` the other way round."""
 

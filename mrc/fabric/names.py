@@ -8,9 +8,9 @@ tier first, within a tier the lower number: `h0-p0l0`, `p0l0-p0s1`, `p0l0-p0l1`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 LEAF, SPINE = "l", "s"
 _SWITCH = re.compile(r"p(\d+)([ls])(\d+)\Z")
@@ -43,7 +43,7 @@ def parse_switch(name: str) -> tuple[int, str, int]:
     return int(match[1]), match[2], int(match[3])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Link:
     """One cable. `lower` is the end nearer to the hosts, and at equal distance the switch of the lower number."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -97,7 +96,7 @@ def build(
                 raise CallerError(f"{_path(name, node)} exists already and is not this lab's: choose another --name")
         state.reserve(name)
         try:
-            intention = state.LabState(name, f"mrc lab {name} {uuid.uuid4()}", description, fast=fast)
+            intention = state.LabState(name, f"mrc lab {name} {os.urandom(16).hex()}", description, fast=fast)
             _build(intention, plans, before_up)
         except BaseException:
             _remove(name)

@@ -17,13 +17,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Shape
 from mrc.lab.namespace import ROOT_ADVICE
+from mrc.records import record
 from mrc.untrusted import foreign_bytes, parse_json
 
 STATE_DIRECTORY = Path("/run/mrc")
@@ -54,7 +55,7 @@ def namespace_name(lab: str, node: str) -> str:
     return f"{lab}-{node}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LabState:
     """`phase` is "building" or "up"; `tag` is on every namespace's `lo`; `namespaces` maps node to (device, inode).
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from mrc.records import record
 
 _NS = 1e9
 _BITS = 8e-9
@@ -13,7 +14,7 @@ IN_USE = ("good", "skip")
 Status = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpFigures:
     """A QP. Rates are of the interval, None before there are two answers; `loss` is the share of packets sent again."""
 
@@ -29,7 +30,7 @@ class QpFigures:
     srtt_us: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PathFigures:
     """An EV towards a peer. `share` of all packets to that peer, `loss` and `marks` of its own packets in the interval;
     `lost` in all. `ports_up`: its plane's port here, and, as the peer reported, the one there."""
@@ -47,7 +48,7 @@ class PathFigures:
     ports_up: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlaneFigures:
     """A plane: its port and the EVs that lead over it. `up` None: the endpoint has no port of that number. `peers`: how
     many there are; `peers_down`: those that reported their port as down."""
@@ -62,7 +63,7 @@ class PlaneFigures:
     loss: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Picture:
     """An endpoint at one moment. QPs are in order of goodput, the busiest first; paths by peer, plane and EV."""
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mrc.fabric.units import duration_text
+from mrc.records import record
 from mrc.report.units import decimal_size_text, rate_text, share_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _OTHER_LINES = 12
 Way = tuple["LinkStatus", str, "DirectionStatus"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Column:
     """`when`: the column is there if this holds for any direction shown; without it, always."""
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from mrc.errors import CallerError
 from mrc.fabric import Link
 from mrc.lab.plan.addresses import interface_name, link_local, mac
+from mrc.records import record
 
 LOOPBACK_INDEX = 1
 # The device a switch's uSID routes name: a bridge without members, because a route dies with its device and
@@ -29,7 +30,7 @@ class RouteKind(Enum):
     USID = "usid"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Route:
     """One static route. `prefix` has its length; `one_of_many` marks one next hop of a multipath route.
 
@@ -46,7 +47,7 @@ class Route:
     metric: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rule:
     """One routing rule: packets whose mark, under `mask`, is `mark` look into `table`, or are dropped without one.
 
@@ -61,7 +62,7 @@ class Rule:
     longer_than: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Marking:
     """Packets to one of `udp_ports` get a mark before they are routed: the first 32 bits of the IPv6 header under
     `mask`, plus `tag`, whose bits lie outside the mask."""
@@ -71,7 +72,7 @@ class Marking:
     tag: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Interface:
     """One end of a link, with everything a link-down takes away from it.
 
@@ -106,7 +107,7 @@ class Interface:
         return link_local(self.number, not self.upper)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodePlan:
     """One namespace. All but `interfaces` does not depend on any link.
 

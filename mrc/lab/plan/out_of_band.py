@@ -7,11 +7,11 @@ bridge is in the namespace of the first leaf, so a lab has no namespace more tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from mrc.fabric import Shape
 from mrc.fabric.names import parse_host
+from mrc.records import record
 
 # Set aside for test networks (RFC 2544): no network that a host may be given besides is in there.
 NETWORK = IPv4Network("198.18.0.0/16")
@@ -21,7 +21,7 @@ HOST_INDEX = 97
 _BRIDGE_INDEX, _FIRST_PORT_INDEX = 98, 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CableEnd:
     """One end of a host's cable to the bridge."""
 
@@ -31,7 +31,7 @@ class CableEnd:
     mac: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OutOfBandCable:
     """A host's cable to the bridge, and its address."""
 
@@ -40,7 +40,7 @@ class OutOfBandCable:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OutOfBand:
     """The whole network: the switch whose namespace has the bridge, and a cable for each host."""
 

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from mrc.control.errors import ControlError
 from mrc.errors import SystemRefused
 from mrc.net.control.places import SocketDirectory, directories
 from mrc.net.control.shapes import ANSWERS, EVENTS, fault_in
+from mrc.records import record
 from mrc.untrusted import NotJson, parse_json
 
 TIMEOUT_S = 10.0
@@ -189,7 +190,7 @@ def result_of(answer: dict[str, Any]) -> Any:
     raise ControlError(number, message, needed if type(needed) is int else None)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FoundEndpoint:
     """An endpoint that runs here, and what it says of itself (`hello`)."""
 
@@ -229,7 +230,7 @@ def _address(text: str) -> str:
         return text
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Search:
     """The endpoints found, and why others could not be asked. `denied`: how many are for other users, by directory."""
 

@@ -8,8 +8,9 @@ alternatives; `Every` has the shape of all members of an object. Members that a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from mrc.records import record
 
 _NUMBER_OR_NONE = (int, float, None)
 _MOST = (
@@ -17,7 +18,7 @@ _MOST = (
 )  # no count of this program, nor a time in ns, is larger; times and differences of smaller ones are floats
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Every:
     """An object all of whose members have one shape."""
 
