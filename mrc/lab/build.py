@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.fabric import Description, Shape
+from mrc.fabric import Description, Link
 from mrc.lab import host_names, marking, messages, namespace, out_of_band, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
@@ -152,8 +152,9 @@ def _build(
     rooms: dict[str, _Room] = {}
     try:
         in_thread(lambda: _make_rooms(plans, intention.tag, rooms))
+        links, mtu = intention.topology.links, intention.topology.mtu
         for planned in plans.values():
-            _configure(planned, plans, rooms, intention.topology)
+            _configure(planned, plans, rooms, links, mtu)
         for planned in plans.values():
             netlink = rooms[planned.name].netlink
             wait_until_settled(netlink, planned.name, planned.interfaces, planned.loopback_addresses)
@@ -207,17 +208,19 @@ def _set(setting: str, value: str) -> None:
         ) from None
 
 
-def _configure(node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str, _Room], topology: Shape) -> None:
+def _configure(
+    node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str, _Room], links: Sequence[Link], mtu: int
+) -> None:
     """Lay the cables whose lower end is here, then give this node its addresses, neighbours and routes.
 
     Hosts come first, then leaves, then spines, so every cable into a node from below lies when its turn comes.
     """
     requests: list[Request] = []
-    ends = {interface.number: interface for interface in node.interfaces}
-    for number, link in enumerate(topology.links):
-        if link.lower == node.name:
+    for interface in node.interfaces:
+        if not interface.upper:
+            link = links[interface.number]
             upper = plans[link.upper].interface(link)
-            requests.append(messages.veth_pair(ends[number], upper, rooms[link.upper].descriptor, topology.mtu))
+            requests.append(messages.veth_pair(interface, upper, rooms[link.upper].descriptor, mtu))
     for interface in node.interfaces:
         requests.extend(messages.interface_configuration(interface))
     requests.extend(messages.own_configuration(node))

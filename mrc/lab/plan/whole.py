@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
 from mrc.errors import CallerError
 from mrc.fabric import Fabric, FabricPort, Link, Shape
 from mrc.fabric.address import address
@@ -15,8 +19,12 @@ from mrc.lab.plan.nodes import Interface, NodePlan, Route
 _ENDPOINT_MODES = {"srv6": "srv6", "srv6-srh": "srv6-srh", "stev": "stev", "ecmp": "udp"}
 
 
-def plan(topology: Shape) -> dict[str, NodePlan]:
-    """The plan of every node, by name, hosts first. Raises CallerError beyond 65,536 links."""
+@lru_cache(maxsize=2)
+def plan(topology: Shape) -> Mapping[str, NodePlan]:
+    """The plan of every node, by name, hosts first. Raises CallerError beyond 65,536 links.
+
+    Who builds a lab opens it next, and asks for the same again.
+    """
     if len(topology.links) > 1 << 16:
         raise CallerError(f"{len(topology.links)} links are more than the lab's address plan can number: at most 65536")
     forwarding = forwarding_of(topology)
@@ -42,7 +50,7 @@ def plan(topology: Shape) -> dict[str, NodePlan]:
             tuple(forwarding.rules(tier)),
             forwarding.marking(tier),
         )
-    return plans
+    return MappingProxyType(plans)
 
 
 def _with_configuration(forwarding: PlainForwarding, link: Link, end: Interface) -> Interface:
