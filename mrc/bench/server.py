@@ -230,8 +230,7 @@ class BenchServer(SessionServer):
         ours = answer_qps(made, theirs, min(theirs[0].path_mtu, self._node.path_mtu))
         if immediates:
             for qp in made:
-                for number in range(_RECEIVES):
-                    qp.post_recv(RecvWR(number))
+                qp.post_recv(*map(RecvWR, range(_RECEIVES)))
         known += made
         client.by_number |= {qp.qp_num: qp for qp in made}
         return to_message(ours)

@@ -197,8 +197,7 @@ class Target(_End):
 
     def connect(self, theirs: ConnectionParameters) -> None:
         super().connect(theirs)
-        for number in range(_RECEIVES):
-            self.qp.post_recv(RecvWR(number))
+        self.qp.post_recv(*map(RecvWR, range(_RECEIVES)))
         self._first_psn = self.qp.figures.epsn
 
     def turn(self) -> None:
