@@ -269,7 +269,7 @@ class QP:
                 self._device.check_open()
             posted = self._receives_posted + 1 + len(more)
             if posted > self.cap.max_recv_wr:
-                raise VerbsError(ENOMEM, f"{posted} receives outstanding, max_recv_wr is {self.cap.max_recv_wr}")
+                raise VerbsError(ENOMEM, f"{posted} receives would be outstanding, max_recv_wr is {self.cap.max_recv_wr}")
             self._receives_posted = posted
             wakes = [self._put(each.wr_id) for each in (wr, *more)]
         if wakes[0]:
