@@ -268,8 +268,8 @@ class QP:
             if not self._taking_inbox:
                 self._device.check_open()
             posted = self._receives_posted + 1 + len(more)
-            if posted > self.cap.max_recv_wr:
-                raise VerbsError(ENOMEM, f"{posted} receives would be outstanding, max_recv_wr is {self.cap.max_recv_wr}")
+            if posted > (most := self.cap.max_recv_wr):
+                raise VerbsError(ENOMEM, f"{posted} receives would be outstanding, max_recv_wr is {most}")
             self._receives_posted = posted
             wakes = [self._put(each.wr_id) for each in (wr, *more)]
         if wakes[0]:
