@@ -74,13 +74,15 @@ def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list
         if before < _FEWEST or (not doubled and before < _MIXED * len(rows)):
             break
         order = np.argsort(key, kind="stable")
-        time_by_key, by_key = rows["time"][order], key[order]
+        time_by_key, begins = rows["time"][order], _begins(key[order])
         tried = []
-        for middle, spread in _candidates(time_by_key, by_key):
+        for middle, spread in _candidates(time_by_key, key[order]):
             tolerances = dict.fromkeys(_LEAST_SPREAD_NS + min(times * spread, middle // 2) for times in _SPREADS)
+            near = _near(time_by_key, begins, middle, max(tolerances))
             for tolerance, nearest_first in product(tolerances, (False, True)):
                 each = Distance(middle, tolerance, nearest_first)
-                left = np.sort(order[firsts(paired(time_by_key, by_key, each))])
+                _, those = _pairs(near, len(order), each)
+                left = np.sort(np.delete(order, those))
                 seq = rows["seq"][left]
                 breaks = int((seq[1:] != seq[:-1] + 1).sum())
                 tried.append((disorder.of(seq, rows["time"][left]) + breaks, middle, each, left))
@@ -132,30 +134,44 @@ def _candidates(time: I64, key: I64) -> list[tuple[int, int]]:
     return found
 
 
-def _pairs(time: I64, begin: I64, distance: Distance) -> tuple[I64, I64]:
-    """Which rows are a pair: the earlier ones and the later ones. `begin` of each row is the first of its packet."""
-    ones, others, order = [], [], []
+def _begins(key: I64) -> I64:
+    """Of each row the first of its packet; `key` in order."""
+    is_first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    return np.maximum.accumulate(np.where(is_first, np.arange(len(key)), 0))
+
+
+class _Near(NamedTuple):
+    """Rows of one packet that may be a pair: the earlier one, the later one, and how far off the distance they are."""
+
+    one: I64
+    other: I64
+    off: I64
+
+
+def _near(time: I64, begins: I64, middle: int, tolerance: int) -> _Near:
+    found = [_Near(*np.zeros((3, 0), np.int64))]
     other, step = np.arange(len(time)), 1
     while True:
-        other = other[other - step >= begin[other]]
-        off = time[other] - time[other - step] - distance.middle
+        other = other[other - step >= begins[other]]
+        off = time[other] - time[other - step] - middle
         # Those further back are further away.
-        other, off = other[off <= distance.tolerance], off[off <= distance.tolerance]
+        other, off = other[off <= tolerance], off[off <= tolerance]
         if not len(other):
-            break
-        near = off >= -distance.tolerance
-        ones.append(other[near] - step)
-        others.append(other[near])
-        order.append(np.abs(off[near]) if distance.nearest_first else np.zeros(int(near.sum()), np.int64))
+            return _Near(*map(np.concatenate, zip(*found, strict=True)))
+        near = off >= -tolerance
+        found.append(_Near(other[near] - step, other[near], np.abs(off[near])))
         step += 1
-    if not ones:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    one, other = np.concatenate(ones), np.concatenate(others)
-    partners = np.bincount(one, minlength=len(time)) + np.bincount(other, minlength=len(time))
+
+
+def _pairs(near: _Near, rows: int, distance: Distance) -> tuple[I64, I64]:
+    """Which of so many rows are a pair: the earlier ones and the later ones."""
+    one, other, off = (each[near.off <= distance.tolerance] for each in near)
+    partners = np.bincount(one, minlength=rows) + np.bincount(other, minlength=rows)
     sole = (partners[one] == 1) & (partners[other] == 1)
-    place = np.lexsort((other, one, np.concatenate(order)))
-    place = place[~sole[place]]
-    taken, found = bytearray(len(time)), []
+    several = np.flatnonzero(~sole)
+    by = (other[several], one[several], *([off[several]] if distance.nearest_first else []))
+    place = several[np.lexsort(by)]
+    taken, found = bytearray(rows), []
     for at, here, there in zip(place.tolist(), one[place].tolist(), other[place].tolist(), strict=True):
         if not taken[here] and not taken[there]:
             taken[here] = taken[there] = True
@@ -204,8 +220,8 @@ def paired(time: I64, key: I64, distance: Distance, sent: I64 | None = None) -> 
     of = np.arange(len(time)) if sent is None else sent.copy()
     rows = np.arange(len(time)) if sent is None else np.flatnonzero(firsts(sent))
     time, key = time[rows], key[rows]
-    is_first = np.append(True, key[1:] != key[:-1])[: len(key)]
-    these, those = _pairs(time, np.maximum.accumulate(np.where(is_first, np.arange(len(key)), 0)), distance)
+    near = _near(time, _begins(key), distance.middle, distance.tolerance)
+    these, those = _pairs(near, len(time), distance)
     of[rows[those]] = of[rows[these]]
     if sent is not None:
         # What was paired before goes with its first row.
