@@ -153,7 +153,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(WAITING)
     argv = [sys.executable, "-m", "mrc", "sim", "sweep", str(path), "--out", str(out), "--jobs", "2", "--json"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        eventually(lambda: (out / "cells").exists() and len(list((out / "cells").glob("*/flows.parquet"))) == 2)
+        eventually(lambda: (out / "cells").exists() and len(list((out / "cells").glob("[!.]*/flows.parquet"))) == 2)
         workers = children(process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
