@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -34,7 +34,6 @@ _CARRIAGE = {
 }
 # Of a packet that was heard: not by the name of a header's field.
 _OWN = frozenset({"plane", "payload", "padding", "kind", "ev", "length", "at"})
-_DERIVED = frozenset({"dscp", "inner_dscp", "ecn", "inner_ecn", "request_id", "above", "ack_psn"})
 _COUNTED = frozenset({"psn", "cack_psn", "nack_psn"})
 # Of the outer header, where there is one.
 _OUTER = {
@@ -261,7 +260,7 @@ class Heard:
         """A field by its name. Raises CallerError for one that this packet does not have."""
         if name in _OWN:
             return getattr(self, name)
-        if name in _DERIVED and (derived := self._derived(name)) is not None:
+        if name in _DERIVED and (derived := _DERIVED[name](self)) is not None:
             return derived
         for layer, values in reversed(self.layers.items()):
             own = name if name in values else name.removeprefix(f"{layer}_")
@@ -294,26 +293,41 @@ class Heard:
             return counted_from(self.first_psn, value)
         return value
 
-    def _derived(self, name: str) -> Any:
-        outer = self.carriage.outer
-        traffic_class = self.carriage.traffic_class if outer is None else outer.traffic_class
-        if name in ("dscp", "inner_dscp"):
-            return (traffic_class if name == "dscp" else self.carriage.traffic_class) >> 2
-        if name in ("ecn", "inner_ecn"):
-            return (traffic_class if name == "ecn" else self.carriage.traffic_class) & 3
-        if name == "request_id" and self.kind.startswith("ENDPOINT"):
-            return self.layers["bth"]["psn"] & 0xFFFF
-        seth = self.layers.get("seth")
-        if seth is not None:
-            if name == "above":
-                return reported_above(seth, self.first_psn)
-            if name == "ack_psn" and "ack_psn_offset" in seth:
-                return counted_from(self.first_psn, seth["cack_psn"] + seth["ack_psn_offset"] & PSN_MASK)
-        return None
-
     def __str__(self) -> str:
         text = describe(self.layers, len(self.payload), self.ev, self.plane, self.first_psn)
         return f"{text} (dropped: {self.fault})" if self.fault else text
+
+
+def _outermost_class(it: Heard) -> int:
+    return (it.carriage.outer or it.carriage).traffic_class
+
+
+def _request_id(it: Heard) -> int | None:
+    return it.layers["bth"]["psn"] & 0xFFFF if it.kind.startswith("ENDPOINT") else None
+
+
+def _above(it: Heard) -> Any:
+    seth = it.layers.get("seth")
+    return None if seth is None else reported_above(seth, it.first_psn)
+
+
+def _ack_psn(it: Heard) -> int | None:
+    seth = it.layers.get("seth", {})
+    if "ack_psn_offset" not in seth:
+        return None
+    return counted_from(it.first_psn, seth["cack_psn"] + seth["ack_psn_offset"] & PSN_MASK)
+
+
+# What is said of a packet that was heard, and is no field of a header. None: that kind of packet has none.
+_DERIVED: dict[str, Callable[[Heard], Any]] = {
+    "dscp": lambda it: _outermost_class(it) >> 2,
+    "inner_dscp": lambda it: it.carriage.traffic_class >> 2,
+    "ecn": lambda it: _outermost_class(it) & 3,
+    "inner_ecn": lambda it: it.carriage.traffic_class & 3,
+    "request_id": _request_id,
+    "above": _above,
+    "ack_psn": _ack_psn,
+}
 
 
 class Came(list[Heard]):
