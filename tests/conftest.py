@@ -36,7 +36,7 @@ settings.load_profile("ci" if os.environ.get("CI", "").lower() == "true" else "d
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected lives as long as the process. To look through it for garbage, again and again while it grows,
     was two fifths of what it costs a process to find its tests. Looks at what tests make are seldom: with Python's 700
-    new objects between two of them they take a twelfth of what interpreted tests cost."""
+    new objects between two of them they take up to a tenth of what interpreted tests cost."""
     gc.disable()
     try:
         return (yield)

@@ -62,7 +62,7 @@ setup() {
         "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2
     fi
     # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
-    # Where it is not, what changed is compiled when it is imported.
+    # Elsewhere all are compiled once, after an installation; what changes later is compiled when it is imported.
     if [ "$jobs" = 0 ] || [ -n "${PYTHONDONTWRITEBYTECODE:-}" ]; then
         "$venv/bin/python" -m compileall -qq -j "$jobs" "$root/mrc" || true
     fi
