@@ -34,7 +34,7 @@ LINK, TOWARD, EV = "p0l0-p0s1", "p0s1", 1
 SIZE = 8 * MIB
 # Busy machines slow an endpoint down, and the capture shows that. These findings are no claim about the fabric.
 MEASURES = {"stall", "window-limited", "idle", "plane-imbalance", "copies", "path-retransmissions"}
-MEASURES |= {"path-carried-less", "clock-unsure", "unanswered-endpoint-requests", "slow-path"}
+MEASURES |= {"path-carried-less", "clock-unsure", "unanswered-endpoint-requests", "slow-path", "slow-answers"}
 LOSSES = {"lossy-path", "dead-path", "loss", "loss-before-capture", "path-out", "unanswered-probes"}
 # What may be found where packets are late: some are sent again, and of a few the sender's side alone shows no first
 # arrival.

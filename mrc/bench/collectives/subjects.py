@@ -18,7 +18,7 @@ from mrc.bench.torch_build import need_torch
 from mrc.child import START_TIMEOUT_S
 from mrc.errors import CallerError, PeerError
 from mrc.lab import Lab
-from mrc.lab.scratch import scratch_directory
+from mrc.lab.scratch import ScratchDirectory
 
 GLOO_MPTCP, WRITE, WRITE_BOTH = "gloo-mptcp", "write", "write-both-ways"
 BASELINES = (GLOO, GLOO_MPTCP, WRITE, WRITE_BOTH)
@@ -44,6 +44,10 @@ class Collective:
         self._plan = plan
         self._on_row = on_row
         self._transport = transport
+        # Of the subject, and so there until the lab is down: an interrupt at the start of the ranks may leave one of them
+        # to the lab, and a rank makes its store.
+        self._scratch = ScratchDirectory(SCRATCH)
+        self._runs = 0
 
     def check(self) -> None:
         """What it needs came with this package."""
@@ -62,19 +66,21 @@ class Collective:
 
     def _run(self, lab: Lab) -> Mapping[str, Any]:
         plan = self._plan
-        with scratch_directory(SCRATCH) as store:
-            jobs = [plan.job(self._transport, rank, str(store)) for rank in range(plan.ranks)]
-            with started(lab, jobs, plan.places, self.environment()) as ranks:
-                ranks.hear(START_TIMEOUT_S + _PATIENCE_S)
-                rows = []
-                for count in plan.counts:
-                    size = plan.kind.size(count, plan.itemsize, plan.ranks)
-                    calls = plan.warm_up + plan.iterations + plan.checks
-                    patience_s = _PATIENCE_S + plan.ranks * size * (calls + plan.checks) / _LEAST_BYTES_A_SECOND
-                    for place in plan.kind.places:
-                        rows.append(row_of(plan, count, place, ranks.hear(patience_s)))
-                        self._on_row(self.name, rows[-1])
-                ranks.end(_END_S)
+        self._runs += 1
+        store = self._scratch.path / str(self._runs)
+        store.mkdir(mode=0o700)
+        jobs = [plan.job(self._transport, rank, str(store)) for rank in range(plan.ranks)]
+        with started(lab, jobs, plan.places, self.environment()) as ranks:
+            ranks.hear(START_TIMEOUT_S + _PATIENCE_S)
+            rows = []
+            for count in plan.counts:
+                size = plan.kind.size(count, plan.itemsize, plan.ranks)
+                calls = plan.warm_up + plan.iterations + plan.checks
+                patience_s = _PATIENCE_S + plan.ranks * size * (calls + plan.checks) / _LEAST_BYTES_A_SECOND
+                for place in plan.kind.places:
+                    rows.append(row_of(plan, count, place, ranks.hear(patience_s)))
+                    self._on_row(self.name, rows[-1])
+            ranks.end(_END_S)
         return {"rows": rows}
 
 
