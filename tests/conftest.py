@@ -46,7 +46,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-# Folders whose tests start programs, and wait for them. Those whose files take longest come first.
+# Folders whose tests start programs, and wait for them. Those whose files take longest come first. Files called live in
+# other folders wait as well.
 _WAITING = ("torch_backend", "capi", "live", "cli", "collectives", "drill", "lab", "site", "release")
 
 
@@ -55,11 +56,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     keeps the processors at work to the end."""
     if not hasattr(config, "workerinput"):
         return
-    files = list(dict.fromkeys(item.path for item in items))
+    kinds = {item.path: "live" if "_live" in item.path.name else item.path.parent.name for item in items}
     waiting = sorted(
-        (path for path in files if path.parent.name in _WAITING), key=lambda path: _WAITING.index(path.parent.name)
+        (path for path, kind in kinds.items() if kind in _WAITING), key=lambda path: _WAITING.index(kinds[path])
     )
-    computing = [path for path in files if path.parent.name not in _WAITING]
+    computing = [path for path, kind in kinds.items() if kind not in _WAITING]
     place = {path: 0.7 * at / len(waiting) for at, path in enumerate(waiting)}
     place |= {path: at / len(computing) for at, path in enumerate(computing)}
     items.sort(key=lambda item: place[item.path])

@@ -406,8 +406,8 @@ def test_a_baseline_there_is_not() -> None:
 
 
 def test_the_subject_is_named_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its own folder nor that of one that was killed an hour ago. Its own is there as long as the subject, which
-    the lab is not: a rank that is left to the lab makes none again."""
+    """Neither its own folder nor that of one that was killed an hour ago. Its own lasts as long as the subject, longer
+    than the lab: a rank that is left to the lab makes none again."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed = tmp_path / "mrc-bench-killed"
     killed.mkdir()

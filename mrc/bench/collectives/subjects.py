@@ -44,8 +44,8 @@ class Collective:
         self._plan = plan
         self._on_row = on_row
         self._transport = transport
-        # Of the subject, and so there until the lab is down: an interrupt at the start of the ranks may leave one of them
-        # to the lab, and a rank makes its store.
+        # It lasts until the lab is down: an interrupt at the start of the ranks may leave one of them to the lab, and
+        # a rank makes its store.
         self._scratch = ScratchDirectory(SCRATCH)
         self._runs = 0
 
