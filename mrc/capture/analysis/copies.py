@@ -9,14 +9,15 @@ for most packets of a flow.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
 from mrc.capture.analysis.distances import LEAST_TOLERANCE_NS, Apart, Window
 from mrc.capture.analysis.drift import without_drift
-from mrc.capture.analysis.flows import ClockOffset, Copies, Flow, Reached
+from mrc.capture.analysis.flows import Copies, Flow, Reached
 from mrc.capture.analysis.go_back import SEQUENCE_ERROR
+from mrc.capture.analysis.nearest import Nearest, nearest
 from mrc.capture.analysis.one_way import Later, compared
 from mrc.capture.analysis.pairing import Disorder, Distance, distances, firsts
 from mrc.capture.analysis.records import ANSWER_ROW, NAK, PROBE_ROW, REQUEST_ROW
@@ -75,18 +76,16 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
         sent[there.at[soon]] = sent[there.at[soon] - 1]
         drop, lone = drop | soon, lone | soon
     sent_back = back.transmissions(window_back, held=True)
-    near = _nearest(there, sent, back, sent_back)
-    requests_once = Once(there, sent, last=near.last_of_requests, high=True)
+    near = nearest(there, sent, back, sent_back)
+    of_requests = partial(Once, last=near.last_of_requests, turned=near.requests_turned, high=True)
+    of_answers = partial(Once, last=near.last_of_answers, turned=near.answers_turned, high=False)
+    requests_once = of_requests(there, sent)
     if window is not None and not flow.mrc:
         requests_once.rows, doubled = _doubled_beside_copies(requests_once.rows, answers, window, coarse)
-    answers_once = Once(back, sent_back, last=near.last_of_answers, high=False)
-    probes_once = Once(
-        asking, asking.transmissions(window or window_back, held=True), last=near.last_of_requests, high=True
-    )
+    answers_once = of_answers(back, sent_back)
+    probes_once = of_requests(asking, asking.transmissions(window or window_back, held=True))
     probes_once.rows = _asked_once(probes_once.rows, asking)
-    notices_once = Once(
-        noticing, noticing.transmissions(window_back or window, held=True), last=near.last_of_answers, high=False
-    )
+    notices_once = of_answers(noticing, noticing.transmissions(window_back or window, held=True))
     if flow.bad:
         bad = joined(flow.bad, REQUEST_ROW)
         again = Sightings(bad, _key(bad, bad["seq"]), np.full(len(bad), flow.mrc))
@@ -223,7 +222,7 @@ def _usual_sightings(sightings: Sightings) -> float:
     return float(np.median(np.bincount(np.cumsum(~sightings.again) - 1))) if len(sightings.rows) else 0.0
 
 
-def _apart(there: Once, back: Once, near: _Nearest) -> tuple[Apart | None, Apart | None]:
+def _apart(there: Once, back: Once, near: Nearest) -> tuple[Apart | None, Apart | None]:
     """How much later the far place saw requests, and how much earlier answers, than the near one."""
     if near.far_hops is None:
         return Apart.of(there.ev, there.gap), Apart.of(back.ev, -back.gap)
@@ -301,77 +300,3 @@ def _soonest_answer(requests: Rows, answers: Rows) -> int:
     took = answers["time"][first[at]] - asking["time"]
     took = took[(triggers[at] == asking["seq"]) & (took > 0)]
     return int(took.min()) if len(took) else 0
-
-
-class _Nearest(NamedTuple):
-    """Which of two sightings at places that look alike is the one near the requestor, by time; how far the other
-    place's clock is ahead, and which hop limits (of requests, of answers) only that one has."""
-
-    last_of_requests: bool = False
-    last_of_answers: bool = True
-    clock_offset: ClockOffset | None = None
-    far_hops: tuple[set[int], set[int]] | None = None
-
-
-def _nearest(there: Sightings, sent: I64, back: Sightings, sent_back: I64) -> _Nearest:
-    """By hop limits where these differ. Where they do not: the first sighting of a request and the last of an answer,
-    unless an answer was seen before its request came to the second place. Then the clock of the second place is
-    ahead by more than the way takes, and both were seen first at the same place: the requestor's, when requests are
-    further apart than answers by twice the way."""
-    seen, seen_back = _ends(there, sent), _ends(back, sent_back)
-    if not len(seen.first) or not len(seen_back.first):
-        return _Nearest()
-    ahead, ahead_back = _signed_gaps(there, seen, True), _signed_gaps(back, seen_back, False)
-    if ahead is not None and ahead_back is not None:
-        offset = ClockOffset.of(-ahead_back[0], ahead[0])
-        apart = np.median(ahead[0]) < 0 or np.median(ahead_back[0]) < 0
-        return _Nearest(clock_offset=offset if apart else None, far_hops=(ahead[1], ahead_back[1]))
-    answers, second = back.rows, there.rows[seen.last]
-    triggers, first = np.unique(answers["trigger"], return_index=True)
-    at = np.minimum(np.searchsorted(triggers, second["seq"]), len(triggers) - 1)
-    of_these = triggers[at] == second["seq"]
-    # What one place has twice may stand behind its answer too.
-    early = answers["time"][first[at]][of_these] < second["time"][of_these] - LEAST_TOLERANCE_NS
-    if not len(early) or early.mean() <= MOST:
-        return _Nearest()
-    gap = second["time"] - there.rows["time"][seen.first]
-    gap_back = answers["time"][seen_back.last] - answers["time"][seen_back.first]
-    at_sender = bool(np.median(gap) >= np.median(gap_back))
-    offset = ClockOffset.of(gap_back, gap) if at_sender else ClockOffset.of(-gap_back, -gap)
-    if abs(offset.ns) < LEAST_TOLERANCE_NS:
-        # One place that has everything twice.
-        return _Nearest()
-    return _Nearest(not at_sender, not at_sender, offset)
-
-
-class _Ends(NamedTuple):
-    """The first and the last sighting, by row, of transmissions seen more than once."""
-
-    first: I64
-    last: I64
-
-
-def _ends(sightings: Sightings, sent: I64) -> _Ends:
-    """By the times of the file."""
-    by_time = np.lexsort((sightings.order, sent))
-    fresh = np.append(True, sent[by_time][1:] != sent[by_time][:-1])[: len(sent)]
-    begins = np.flatnonzero(fresh)
-    ends = np.append(begins[1:], len(sent)) - 1 if len(begins) else begins
-    rows = sightings.order[by_time]
-    several = ends > begins
-    return _Ends(rows[begins[several]], rows[ends[several]])
-
-
-def _signed_gaps(sightings: Sightings, seen: _Ends, forward: bool) -> tuple[I64, set[int]] | None:
-    """How much later each packet was seen at the place further along its way, and that place's hop limits; None where
-    hop limits do not tell the places apart."""
-    rows = sightings.rows
-    hop, hop_before = rows["hop"][seen.last], rows["hop"][seen.first]
-    moved = hop != hop_before
-    if not moved.any() or moved.sum() < MOST * len(moved):
-        return None
-    gap = (rows["time"][seen.last] - rows["time"][seen.first])[moved]
-    hop, hop_before = hop[moved], hop_before[moved]
-    later = hop < hop_before
-    far, near = np.where(later == forward, hop, hop_before), np.where(later == forward, hop_before, hop)
-    return np.where(later, 1, -1) * gap, set(far.tolist()) - set(near.tolist())

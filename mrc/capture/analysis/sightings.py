@@ -173,8 +173,8 @@ class Sightings:
         begins = np.searchsorted(ev[packet][by_ev], evs)
         found, alike = dict[int, Window](), 0
         for each, count, rows in zip(evs.tolist(), packets.tolist(), np.split(by_ev, begins[1:]), strict=True):
-            if len(rows) < _FEWEST:
-                continue
+            if len(rows) < _FEWEST and not len(rows) == count == len(np.unique(packet[rows])):
+                continue  # and not each of its packets twice, as the others are
             own = Window.of(gap[rows], len(window.middles))
             best = own if own.has(gap[rows]).sum() > window.has(gap[rows]).sum() else window
             inside = len(np.unique(packet[rows][best.has(gap[rows])]))
@@ -223,11 +223,11 @@ class Sightings:
 
 class Once:
     """One sighting of each transmission (`rows`), of several the one with the most (`high`) or the least of its way
-    before it, else the `last` or first. `dropped` are how many others there were, `gap` how much later than this one
-    the furthest other place saw the packets of `ev` that were seen there too: `hop` is that sighting's, `number` and
-    `time` this one's."""
+    before it, else the `last` or first, and the other way round on the EVs `turned`. `dropped` are how many others
+    there were, `gap` how much later than this one the furthest other place saw the packets of `ev` that were seen
+    there too: `hop` is that sighting's, `number` and `time` this one's."""
 
-    def __init__(self, sightings: Sightings, sent: I64, *, last: bool, high: bool) -> None:
+    def __init__(self, sightings: Sightings, sent: I64, *, last: bool, high: bool, turned: Sequence[int] = ()) -> None:
         rows, order = sightings.rows, sightings.order
         self.rows = rows
         self.dropped = len(rows) - int(firsts(sent).sum())
@@ -236,6 +236,8 @@ class Once:
             return
         way = rows["hop"][order] * (-1 if high else 1)
         when = order * (-1 if last else 1)
+        if turned and "ev" in (rows.dtype.names or ()):
+            when[np.isin(rows["ev"][order], turned)] *= -1
         best = np.lexsort((when, way, sent))
         begins = np.flatnonzero(np.append(True, sent[best][1:] != sent[best][:-1]))
         sizes = np.diff(np.append(begins, len(best)))
