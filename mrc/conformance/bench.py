@@ -172,9 +172,10 @@ class Bench(TargetSide):
 
     def receive(self, packet: Heard) -> None:
         """A packet came for this connection."""
-        packet.first_psn = self.target.first_psn if packet.kind == "WRITE" else self.tester.first_psn
+        kind = packet.kind
+        packet.first_psn = self.target.first_psn if kind == "WRITE" else self.tester.first_psn
         self._unread.append(packet)
-        if packet.kind == "ENDPOINT_REQUEST" and self.answer_after is not None:
+        if kind == "ENDPOINT_REQUEST" and self.answer_after is not None:
             self.network.at(self.now + self.answer_after, lambda: self.send(self.make.endpoint_response(packet)))
         for answer in self._answers:
             answer(packet)

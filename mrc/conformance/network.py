@@ -89,11 +89,12 @@ class Network:
         for frame in frames:
             if not isinstance(frame, Frame) or not isinstance(frame.data, bytes):
                 raise AdapterFault(f"the adapter gave {frame!r:.60} as a packet, not a Frame of a plane and bytes")
-            packet = heard(frame, self.now, self.session.planes, self.profile, self._table)
+            now = self.now
+            packet = heard(frame, now, self.session.planes, self.profile, self._table)
             owner = None if packet.fault else self._owner(packet)
             if owner is None and not packet.fault:
                 packet.fault = f"it is for QP {packet.dqp:#08x}, which the tester does not have"
-            self.log.append(Passed(self.now, packet, frame.data))
+            self.log.append(Passed(now, packet, frame.data))
             if owner is None:
                 self.dropped.append(packet)
             else:

@@ -181,19 +181,20 @@ class Crafted:
             return replace(self, **changes)
         if name == "ev":
             sport, label = ev_fields(value, self.carriage.version, self.profile)
-            return replace(self, carriage=replace(self.carriage, sport=sport, flow_label=label))
+            return self._carried(sport=sport, flow_label=label)
         if name in ("dscp", "ecn"):
             packet = self._with(f"inner_{name}", value)
             return packet._with(f"outer_{name}", value) if self.carriage.outer is not None else packet  # noqa: SLF001
         if name in ("inner_dscp", "inner_ecn"):
-            traffic_class = _put(self.carriage.traffic_class, name, value)
-            return replace(self, carriage=replace(self.carriage, traffic_class=traffic_class))
+            return self._carried(traffic_class=_put(self.carriage.traffic_class, name, value))
         if name in ("outer_dscp", "outer_ecn", *_OUTER):
             return self._with_outer(name, value)
         if name in _CARRIAGE:
-            changes = {_CARRIAGE[name]: value}
-            return replace(self, carriage=replace(self.carriage, **changes))
+            return self._carried(**{_CARRIAGE[name]: value})
         return self._with_layer_field(name, value)
+
+    def _carried(self, **changes: Any) -> Crafted:
+        return replace(self, carriage=self.carriage._replace(**changes))
 
     def _with_outer(self, name: str, value: Any) -> Crafted:
         outer = self.carriage.outer
@@ -202,7 +203,7 @@ class Crafted:
         changes: dict[str, Any] = (
             {_OUTER[name]: value} if name in _OUTER else {"traffic_class": _put(outer.traffic_class, name, value)}
         )
-        return replace(self, carriage=replace(self.carriage, outer=replace(outer, **changes)))
+        return self._carried(outer=outer._replace(**changes))
 
     def _with_layer_field(self, name: str, value: int) -> Crafted:
         for index in range(len(self.layers) - 1, -1, -1):
@@ -263,8 +264,9 @@ class Heard:
         if name in _DERIVED and (derived := _DERIVED[name](self)) is not None:
             return derived
         for layer, values in reversed(self.layers.items()):
-            own = name if name in values else name.removeprefix(f"{layer}_")
-            if own in values:
+            if name in values:
+                return self._counted(name, values[name])
+            if name.startswith(layer) and (own := name.removeprefix(f"{layer}_")) in values:
                 return self._counted(own, values[own])
         if name in _CARRIAGE:
             return getattr(self.carriage, _CARRIAGE[name])

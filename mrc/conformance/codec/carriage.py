@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from mrc.conformance.codec.icrc import ICRC_LENGTH, UDP_LENGTH
 from mrc.wire.profile import WireProfile
@@ -16,10 +16,13 @@ __all__ = ["Carriage", "Carried", "Outer", "ev_fields", "ev_of", "parsed_address
 UDP, IPV6, ROUTING = 17, 41, 43
 IPV6_LENGTH, IPV4_LENGTH = 40, 20
 _DONT_FRAGMENT = 0x4000
+# The fixed part of an IPv6 header, each address in two halves.
+_IPV6 = struct.Struct(">IHBBQQQQ")
+_UDP = struct.Struct(">HHHH")
+_HALF = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Outer:
+class Outer(NamedTuple):
     """The outer IPv6 header of SRv6 mode. `segments` are those of a segment routing header, if there is one."""
 
     src: int
@@ -29,9 +32,21 @@ class Outer:
     hop_limit: int = 64
     segments: tuple[int, ...] = ()
 
+    def around(self, packet: bytes) -> bytes:
+        """The packet in this header."""
+        following, inside = IPV6, packet
+        if self.segments:
+            last = len(self.segments) - 1
+            head = struct.pack(">BBBBBBH", IPV6, 2 * len(self.segments), 4, len(self.segments), last, 0, 0)
+            inside = head + b"".join(each.to_bytes(16, "big") for each in self.segments) + packet
+            following = ROUTING
+        return (
+            _ipv6(self.traffic_class, self.flow_label, len(inside), following, self.hop_limit, self.src, self.dst)
+            + inside
+        )
 
-@dataclass(frozen=True, slots=True)
-class Carriage:
+
+class Carriage(NamedTuple):
     """IP and UDP. Addresses are numbers, of 32 bits where `version` is 4. Lengths left None are the right ones."""
 
     src: int
@@ -51,7 +66,7 @@ class Carriage:
         """IP and UDP header in front of `transport_length` bytes and their ICRC; the outer header is not among them."""
         udp_length = UDP_LENGTH + transport_length + ICRC_LENGTH
         shown = udp_length if self.udp_length is None else self.udp_length
-        udp = struct.pack(">HHHH", self.sport, self.dport, shown, self.chksum)
+        udp = _UDP.pack(self.sport, self.dport, shown, self.chksum)
         if self.version == 6:
             length = udp_length if self.ip_length is None else self.ip_length
             return _ipv6(self.traffic_class, self.flow_label, length, UDP, self.hop_limit, self.src, self.dst) + udp
@@ -73,24 +88,12 @@ class Carriage:
 
     def in_outer(self, packet: bytes) -> bytes:
         """The packet in its outer header, if it has one."""
-        outer = self.outer
-        if outer is None:
-            return packet
-        following, inside = IPV6, packet
-        if outer.segments:
-            last = len(outer.segments) - 1
-            head = struct.pack(">BBBBBBH", IPV6, 2 * len(outer.segments), 4, len(outer.segments), last, 0, 0)
-            inside = head + b"".join(each.to_bytes(16, "big") for each in outer.segments) + packet
-            following = ROUTING
-        return (
-            _ipv6(outer.traffic_class, outer.flow_label, len(inside), following, outer.hop_limit, outer.src, outer.dst)
-            + inside
-        )
+        return packet if self.outer is None else self.outer.around(packet)
 
 
 def _ipv6(traffic_class: int, flow_label: int, length: int, following: int, hops: int, src: int, dst: int) -> bytes:
     first = 6 << 28 | traffic_class << 20 | flow_label
-    return struct.pack(">IHBB", first, length, following, hops) + src.to_bytes(16, "big") + dst.to_bytes(16, "big")
+    return _IPV6.pack(first, length, following, hops, src >> 64, src & _HALF, dst >> 64, dst & _HALF)
 
 
 def _checksum(header: bytes) -> int:
@@ -100,8 +103,7 @@ def _checksum(header: bytes) -> int:
     return ~total & 0xFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(NamedTuple):
     """A packet as it was found: what carried it, and where UDP and the transport begin in `data`.
 
     `inner_at` is where the innermost IP header begins; the `carriage` has the lengths its headers name.
@@ -121,21 +123,20 @@ def read_carriage(data: bytes) -> Carried | str:
             return wrong
     version = data[at] >> 4 if len(data) > at else 0
     if version == 6 and len(data) >= at + IPV6_LENGTH:
-        first, length, following, hops = struct.unpack_from(">IHBB", data, at)
-        addresses = int.from_bytes(data[at + 8 : at + 24], "big"), int.from_bytes(data[at + 24 : at + 40], "big")
+        first, length, following, hops, high, low, *halves = _IPV6.unpack_from(data, at)
+        src, dst = high << 64 | low, halves[0] << 64 | halves[1]
         traffic_class, flow_label, udp_at = first >> 20 & 0xFF, first & 0xFFFFF, at + IPV6_LENGTH
     elif version == 4 and len(data) >= at + IPV4_LENGTH:
-        head, traffic_class, length, _, _, hops, following, _, *pair = struct.unpack_from(">BBHHHBBHII", data, at)
-        addresses = pair[0], pair[1]
+        head, traffic_class, length, _, _, hops, following, _, src, dst = struct.unpack_from(">BBHHHBBHII", data, at)
         flow_label, udp_at = 0, at + 4 * (head & 0x0F)
     else:
         return "no IPv4 or IPv6 header"
     if following != UDP or len(data) < udp_at + UDP_LENGTH:
         return f"protocol {following} where UDP is expected"
-    sport, dport, udp_length, chksum = struct.unpack_from(">HHHH", data, udp_at)
+    sport, dport, udp_length, chksum = _UDP.unpack_from(data, udp_at)
     carriage = Carriage(
-        addresses[0],
-        addresses[1],
+        src,
+        dst,
         version,
         traffic_class,
         flow_label,
@@ -151,7 +152,7 @@ def read_carriage(data: bytes) -> Carried | str:
 
 
 def _read_outer(data: bytes) -> tuple[Outer | None, int, str]:
-    first, _, following, hops = struct.unpack_from(">IHBB", data)
+    first, _, following, hops, *halves = _IPV6.unpack_from(data)
     at, segments = IPV6_LENGTH, []
     if following == ROUTING:
         size = 8 * (1 + data[at + 1]) if len(data) >= at + 8 else 1 << 16
@@ -162,7 +163,7 @@ def _read_outer(data: bytes) -> tuple[Outer | None, int, str]:
         at += size
     if following != IPV6:
         return None, 0, f"next header {following} where IPv6 in IPv6 is expected"
-    src, dst = int.from_bytes(data[8:24], "big"), int.from_bytes(data[24:40], "big")
+    src, dst = halves[0] << 64 | halves[1], halves[2] << 64 | halves[3]
     return Outer(src, dst, first >> 20 & 0xFF, first & 0xFFFFF, hops, tuple(segments)), at, ""
 
 

@@ -23,20 +23,16 @@ def covered(packet: bytes) -> bytes:
     These count as ones: traffic class, flow label and hop limit of IPv6, or ToS, TTL and header checksum of IPv4; the
     UDP checksum; byte 4 of the BTH.
     """
-    masked = bytearray(packet)
     if packet[0] >> 4 == 6:
         udp_at = 40
-        masked[0] |= 0x0F
-        masked[1:4] = b"\xff\xff\xff"
-        masked[7] = 0xFF
+        head = b"%c\xff\xff\xff%b\xff%b" % (packet[0] | 0x0F, packet[4:7], packet[8 : udp_at + 6])
     else:
         udp_at = 4 * (packet[0] & 0x0F)
-        masked[1] = masked[8] = 0xFF
-        masked[10:12] = b"\xff\xff"
-    masked[udp_at + 6 : udp_at + 8] = b"\xff\xff"
-    reserved_at = udp_at + UDP_LENGTH + _BTH_RESERVED
-    masked[reserved_at : reserved_at + 1] = b"\xff"[: max(len(masked) - reserved_at, 0)]
-    return bytes(masked)
+        head = b"%c\xff%b\xff%b\xff\xff%b" % (packet[0], packet[2:8], packet[9:10], packet[12 : udp_at + 6])
+    bth = packet[udp_at + UDP_LENGTH :]
+    if len(bth) > _BTH_RESERVED:
+        bth = b"%b\xff%b" % (bth[:_BTH_RESERVED], bth[_BTH_RESERVED + 1 :])
+    return b"%b\xff\xff%b" % (head, bth)
 
 
 def icrc_bytes(value: int) -> bytes:

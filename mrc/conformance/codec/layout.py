@@ -61,9 +61,9 @@ class Layout:
             if place.signed:
                 self._signed.append((field, -low))
 
-    def read(self, data: bytes) -> dict[str, int]:
-        """Every field of a header that begins `data`, which holds all of it."""
-        whole = int.from_bytes(data[: self.length], "big")
+    def read(self, data: bytes, at: int = 0) -> dict[str, int]:
+        """Every field of a header that begins at `at` in `data`, which holds all of it."""
+        whole = int.from_bytes(data[at : at + self.length], "big")
         values = {name: whole >> shift & mask for name, shift, mask in self._read}
         for name, half in self._signed:
             if values[name] >= half:

@@ -82,7 +82,7 @@ def read_transport(data: bytes, profile: WireProfile, table: OpcodeTable = MRC) 
         if len(body) < at + layout.length:
             found.wrong = f"{len(body) - at} bytes where the {name} takes {layout.length}"
             return found
-        values = layout.read(body[at:])
+        values = layout.read(body, at)
         if name == "seth" and values["pr"]:
             values = {"probe_id" if key == "ack_psn_offset" else key: value for key, value in values.items()}
             values["probe_id"] &= 0xFFFF

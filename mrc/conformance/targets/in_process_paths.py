@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from mrc.conformance.codec.carriage import ROUTING, Carriage, Outer
+from mrc.conformance.codec.carriage import ROUTING, Outer
 from mrc.conformance.setup import MODES, Plane, Setup, generated_fields
 from mrc.conformance.target import Refused, Unsupported
 from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, stev_paths, udp_paths
@@ -122,7 +122,7 @@ class InProcessPaths:
         source, routing = self._sources[port], b""
         if self._srh:
             destination, routing = self.routing_header(destination)
-        frame = Carriage(0, 0, outer=Outer(source, destination, traffic_class)).in_outer(routing + packet)
+        frame = Outer(source, destination, traffic_class).around(routing + packet)
         return frame[:_NEXT_HEADER] + bytes((ROUTING,)) + frame[_NEXT_HEADER + 1 :] if routing else frame
 
     def routing_header(self, destination: int) -> tuple[int, bytes]:

@@ -47,8 +47,9 @@ class Flow:
             self.nominal = 40 + packet.udp_len
             self.mtu = self.nominal - len(packet.payload) - len(packet.padding) + self.mss
         # What is sent again is the youngest in flight.
-        self.in_flight.pop(packet.psn, None)
-        self.in_flight[packet.psn] = packet
+        psn = packet.psn
+        self.in_flight.pop(psn, None)
+        self.in_flight[psn] = packet
 
     # ------------------------------------------------------------------ what the tester says
 
