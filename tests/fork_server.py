@@ -17,8 +17,8 @@ from typing import Any
 from mrc.child import forked
 from mrc.lab.namespace import enter
 
-# What each command imports when it runs, and what these modules import.
-_ENDPOINT = "mrc.control mrc.net.control.connection mrc.net.hosts mrc.net.node"
+# What each command imports when it runs, and what these modules import; functions that import are called.
+_ENDPOINT = "mrc.control mrc.fabric.shapes.clos mrc.net.control.connection mrc.net.hosts mrc.net.node"
 _EXCHANGE = (
     "concurrent.futures cryptography.hazmat.backends.openssl.backend cryptography.hazmat.primitives.asymmetric.ec "
     "cryptography.hazmat.primitives.serialization cryptography.x509.oid"
@@ -29,15 +29,16 @@ _ANALYSIS = " ".join(
 )
 _LAB = "mrc.fabric.shapes.clos mrc.lab.build mrc.lab.children mrc.lab.events mrc.lab.impairment mrc.net.forks"
 MODULES = {
-    "analyze": f"mrc.cli.analyze {_ANALYSIS} rich.table",
+    "analyze": f"mrc.cli.analyze {_ANALYSIS} numpy.ma rich.table",
     "bench": f"mrc.cli.bench {_ENDPOINT} {_EXCHANGE} "
     f"mrc.bench.client mrc.bench.intervals mrc.bench.lab_run mrc.bench.paths mrc.bench.server {_LAB}",
     "conformance": f"mrc.cli.conformance {_ENDPOINT} {_EXCHANGE} mrc.cli.conformance_progress "
-    "mrc.cli.conformance_report mrc.conformance.live.hand_server mrc.conformance.live.server "
+    "mrc.cli.conformance_report mrc.conformance.catalogue:catalogue mrc.conformance.live.hand_server "
+    "mrc.conformance.live.server "
     "mrc.conformance.live.target mrc.conformance.suite",
-    "craft": "mrc.cli.craft mrc.layers",
+    "craft": "mrc.cli.craft mrc.cli.craft_packets mrc.fabric.template_file mrc.layers",
     "ctl": "mrc.cli.ctl mrc.net.control.host_client mrc.report.pages mrc.top.metrics rich.table",
-    "demo": f"mrc.cli.demo mrc.cli.demo_run {_ENDPOINT} {_EXCHANGE} {_LAB} rich.table",
+    "demo": f"mrc.cli.demo mrc.cli.demo_run mrc.cli.isolation {_ENDPOINT} {_EXCHANGE} {_LAB} rich.table",
     "dissect": "mrc.cli.dissect mrc.capture.columns.documents mrc.capture.filter mrc.capture.summary "
     "mrc.capture.verbose",
     "doctor": "mrc.cli.doctor",
@@ -48,6 +49,7 @@ MODULES = {
     "send": f"mrc.cli.send {_ENDPOINT} mrc.cli.transfer_output mrc.net.transfer.sender mrc.net.transfer.tree",
     "sim": "mrc.cli.sim mrc.sim.cluster mrc.sim.experiment mrc.sim.results.estimate mrc.sim.results.memory",
     "top": "mrc.cli.top mrc.top.live mrc.top.screen rich.live",
+    "wireshark": "mrc.cli.wireshark mrc.capture.wireshark",
 }
 _REQUEST_BYTES = 1 << 20
 
@@ -91,8 +93,11 @@ def serve(requests: socket.socket) -> None:
 def _import_for(command: str) -> None:
     """Import what a command runs on, the first time it is asked for."""
     with _without_collection():
-        for module in MODULES.pop(command, "").split():
-            importlib.import_module(module)
+        for name in MODULES.pop(command, "").split():
+            module, _, function = name.partition(":")
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
 
 
 def _start(request: dict[str, Any], descriptors: list[int], answer: int) -> None:
@@ -120,5 +125,6 @@ def _start(request: dict[str, Any], descriptors: list[int], answer: int) -> None
 
 
 if __name__ == "__main__":
-    importlib.import_module("mrc.cli")
+    for module in ("mrc.cli", "runpy"):
+        importlib.import_module(module)
     serve(socket.socket(fileno=0))
