@@ -35,13 +35,23 @@ def of_module(request: pytest.FixtureRequest) -> str:
     return request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
 
 
-@pytest.fixture(scope="module")
-def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """The default fabric, one for all tests of a module."""
+@pytest.fixture(scope="session")
+def built() -> Iterator[str]:
+    """The name of a lab that is up: the default fabric, one for all tests of a process."""
     if os.geteuid() != 0:
         missing("root")
-    with Lab.up(f"live-{os.getpid()}-{of_module(request)}") as built:
-        yield built
+    with Lab.up(f"live-{os.getpid()}") as made:
+        made.close()  # each file opens it
+        yield made.name
+
+
+@pytest.fixture(scope="module")
+def lab(built: str) -> Iterator[Lab]:
+    """The default fabric. A file leaves it as it was built."""
+    with Lab.open(built) as opened:
+        yield opened
+        assert not opened.processes()
+        assert opened.differences() == ()
 
 
 @pytest.fixture(scope="module")
