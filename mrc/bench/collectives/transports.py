@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ class Transport(Protocol):
 def load(transport: str) -> None:
     """Import what a rank over `transport` imports, for ranks that are forks of this process."""
     if transport == GLOO:
-        import torch.distributed  # noqa: F401
+        _import_torch()
     else:
         import numpy.random  # noqa: F401
 
@@ -45,6 +46,16 @@ def load(transport: str) -> None:
         from mrc.net.forks import import_for_endpoints
 
         import_for_endpoints()
+
+
+def _import_torch() -> None:
+    """To look for garbage in its thousands of modules, again and again, is a sixth of what importing them takes."""
+    gc.disable()
+    try:
+        import torch.distributed  # noqa: F401
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager
@@ -95,6 +106,7 @@ class OverMrc:
 
 @contextmanager
 def _over_gloo(job: Job) -> Iterator[Transport]:
+    _import_torch()
     import torch.distributed as dist
 
     store = dist.FileStore(str(Path(job.store, "gloo")), job.ranks)
