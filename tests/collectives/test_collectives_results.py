@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import reduce as fold
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import ml_dtypes
@@ -19,7 +19,7 @@ from mrc.collectives.work import Work
 SIZES = (1, 2, 3, 4, 5, 8, 16)
 # Through slots, by halving, in chunks that do not come out even, and in whole ones.
 COUNTS = (0, 1, 2, 7, 128, 129, 1000, 1025, 5000, 8192)
-# Every message of many ranks takes its time: of each way one length for them.
+# Every message of many ranks takes its time: of each way one length for them, and not each with everything else.
 FEWER = (0, 129, 5000)
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -106,7 +106,7 @@ def test_all_reduce_of_every_type(op: ReduceOp) -> None:
 def test_floats_of_many_ranks(size: int) -> None:
     """Every rank has the same bits, and they are as near to the true sum as n roundings allow."""
     with world(size) as ranks:
-        for dtype, count in product(FLOATS, (5, 120, 900, 4001)):
+        for dtype, count in list(product(FLOATS, (5, 120, 900, 4001)))[:: 3 if size > 8 else 1]:
             given = drawn(count, (size, count), dtype)
             arrays = list(given.copy())
             ranks.all(lambda group, arrays=arrays: group.all_reduce(arrays[group.rank]))
@@ -126,7 +126,8 @@ def on_parts(ranks: World, count: int, *, lists: bool) -> tuple[list[NDArray[Any
 @pytest.mark.parametrize("size", SIZES)
 def test_what_goes_straight_from_each_to_each(size: int) -> None:
     with world(size) as ranks:
-        for count, lists in product(FEWER if size > 8 else COUNTS, (False, True)):
+        both = (False, True)
+        for count, lists in zip(FEWER if size > 8 else COUNTS, cycle(both)) if size > 5 else product(COUNTS, both):
             given, inputs = on_parts(ranks, count, lists=lists)
             kept = [each.copy() for each in given]
             outs = [np.zeros(count, np.int32) for _ in given]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Strangers at the port of a rank's control: ten thousand frames without a key, and the rank goes on."""
+"""Strangers at the port of a rank's control: thousands of frames without a key, and the rank goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mrc.collectives.control.tcp import TcpControl
 from mrc.net.exchange.messages import LENGTH
 from mrc.net.exchange.tls import client_context
 
-FRAMES = 10_000
+FRAMES = 5_000
 # A connection for each of these at most; the others go over those that are open.
 TLS_CONNECTIONS = 150
 
@@ -97,7 +97,7 @@ def flood(port: int, frames: int, seed: int) -> int:
     return sum(each.connections for each in (*strangers, *encrypted))
 
 
-def test_ten_thousand_frames_without_a_key() -> None:
+def test_thousands_of_frames_without_a_key() -> None:
     made, listeners = [TcpControl(["::1"]) for _ in range(2)], [Listener(), Listener()]
     for control, listener, other in zip(made, listeners, reversed(made), strict=True):
         control.listen("world", listener)
@@ -109,7 +109,7 @@ def test_ten_thousand_frames_without_a_key() -> None:
     eventually(lambda: not made[1]._strangers)
     gc.collect()  # what earlier tests of this process left open
     before = resident(), descriptors()
-    assert flood(port, FRAMES, 2) > 1000
+    assert flood(port, FRAMES, 2) > FRAMES // 10
     eventually(lambda: not made[1]._strangers)
     eventually(lambda: descriptors() <= before[1])  # those that waited to be accepted end too
     assert resident() - before[0] < 8 << 20
