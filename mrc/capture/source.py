@@ -63,7 +63,7 @@ class Source:
         if have >= count:
             return have
         # The head of the stream may be all there is: full buffers are for what follows it.
-        if len(self.array) - TAIL - self.at < max(count, RUN_BYTES // 2 if self.offset else 0):
+        if not self._ended and len(self.array) - TAIL - self.at < max(count, RUN_BYTES // 2 if self.offset else 0):
             self._move(max(count, RUN_BYTES))
         room = len(self.array) - TAIL
         give_up_at = time.monotonic() + 2 * _PATIENCE_S
