@@ -33,6 +33,15 @@ def _inner(plane: int, host: int) -> bytes:
     return bytes.fromhex("fd4d5243") + struct.pack("!H", plane) + bytes(8) + struct.pack("!H", host + 1)
 
 
+@cache
+def _outer_ends(plane: int, spine: int, source: int, destination: int, passed: int) -> bytes:
+    """Source and destination of an outer header, with the uSIDs that are left when `passed` are gone."""
+    usids = [0x1000 | plane << 8 | source, 0x2000 | plane << 8 | spine, 0x1000 | plane << 8 | destination]
+    usids.append(0x4000 + plane * 256 + destination)
+    left = b"".join(struct.pack("!H", usid) for usid in usids[passed:])
+    return _inner(plane, source) + (bytes.fromhex("5f000000") + left).ljust(16, b"\0")
+
+
 def _crc(inner: bytes) -> bytes:
     """wire.md section 9, over an IPv6 packet from its header to the last byte before the ICRC."""
     head = bytearray(inner)
@@ -66,12 +75,7 @@ class Crafted:
         plane, spine = ev >> 24, ev & 0xFFFF
         source, destination = self.hosts if forward else self.hosts[::-1]
         hop_limit = self.hop_limits[0 if forward else 1]
-        usids = [0x1000 | plane << 8 | source, 0x2000 | plane << 8 | spine, 0x1000 | plane << 8 | destination]
-        usids.append(0x4000 + plane * 256 + destination)
         passed = {"sender": 0, "middle": 1, "receiver": 3}[self.at]
-        usids = usids[passed:] if forward else usids[3 - passed :]
-        outer_destination = bytes.fromhex("5f000000") + b"".join(struct.pack("!H", usid) for usid in usids)
-        outer_destination += bytes(16 - len(outer_destination))
         udp = struct.pack("!HHHH", ev & 0xFFFF, 4791, 8 + len(transport) + 4, 0)
         traffic = dscp << 2 | ecn
         label = ev >> 16
@@ -79,8 +83,11 @@ class Crafted:
         inner = struct.pack("!IHBB", 6 << 28 | traffic << 20 | label, length, 17, 64 if self.srv6 else hop_limit)
         inner += _inner(plane, source) + _inner(plane, destination) + udp + transport
         inner += _crc(inner)
-        outer = struct.pack("!IHBB", 6 << 28 | traffic << 20, len(inner), 41, hop_limit) + _inner(plane, source)
-        self.records.append((time_ns, _ETHER + (outer + outer_destination if self.srv6 else b"") + inner))
+        outer = b""
+        if self.srv6:
+            outer = struct.pack("!IHBB", 6 << 28 | traffic << 20, len(inner), 41, hop_limit)
+            outer += _outer_ends(plane, spine, source, destination, passed if forward else 3 - passed)
+        self.records.append((time_ns, _ETHER + outer + inner))
         return len(self.records)
 
     def bth(
