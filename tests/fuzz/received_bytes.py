@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from hatch_declarations import Declarations
-from mrc import core
+from mrc import CORE, core
+from mrc.core import COMPILED
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.receive import Intake
@@ -391,7 +392,8 @@ def _look(thing: Any, seen: set[int], found: list[Any]) -> None:
         if part == "dict":
             inside = chain.from_iterable(thing.items())
         elif part == "ours":
-            inside = [getattr(thing, name, None) for name in _names(thing)]
+            inside = [getattr(thing, name, None) for name in _declared(kind)]
+            inside += [value for name, value in getattr(thing, "__dict__", {}).items() if name not in _CLOCK]
         for value in inside:
             if type(value) in _PLAIN:
                 found.append(value)
@@ -428,29 +430,22 @@ def _part(kind: type) -> str:
 _CLOCK = frozenset({"_now", "now"})
 
 
-def _names(thing: Any) -> Sequence[str]:
-    """Of an object of Python, and of one that is compiled: what its source declares. The clock is not among them."""
-    own, declared = getattr(thing, "__dict__", {}), _declared(type(thing))
-    return _sorted(declared) if own.keys() <= declared else sorted((declared | own.keys()) - _CLOCK)
-
-
 @cache
-def _sorted(names: frozenset[str]) -> Sequence[str]:
-    return sorted(names - _CLOCK)
-
-
-@cache
-def _declared(kind: type) -> frozenset[str]:
+def _declared(kind: type) -> Sequence[str]:
+    """The attributes that are not in an object's `__dict__`: slots, and what the source of a compiled class declares.
+    The clock is not among them."""
     names = set[str]()
     for each in kind.__mro__:
         names.update(getattr(each, "__slots__", ()))
         names |= _compiled().get((each.__module__, each.__name__), set())
-    return frozenset(names)
+    return sorted(names - _CLOCK)
 
 
 @cache
 def _compiled() -> dict[tuple[str, str], set[str]]:
     """The attributes of compiled classes, by module and name."""
+    if CORE.kind != COMPILED:
+        return {}
     declared = Declarations(core.PACKAGE.parent, core.marked())
     return {
         (module.name, name): set(declared.attributes(module, of))
