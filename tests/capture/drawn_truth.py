@@ -366,7 +366,11 @@ class _Said:
             allowed |= {"begun-in-the-middle"}
             if self.draw.transport == "mrc" and "begun-in-the-middle" not in {each.kind for each in found}:
                 self.wrong.append("that the first packets are missing is not said")
+        if self.draw.harm == "cut" and not any(not each.packet.forward for each in self.made.sightings):
+            allowed |= {"no-answers"}
         for each in found:
+            if each.kind == "no-answers" and "Or the capture ends" not in each.text:
+                self.wrong.append(f"finding {each.kind}: {each.text}")
             if late and each.kind == "loss" and "or came late" in each.text:
                 continue
             if each.kind not in allowed:

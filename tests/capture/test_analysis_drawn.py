@@ -86,6 +86,29 @@ def test_two_places_with_clocks_further_apart_than_some_paths_take(fault: str, s
     assert wrongs(made) == [], made.draw.words
 
 
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [
+        (5, 4),
+        (5, 26),
+        (5, 48),
+        (5, 54),
+        (5, 307),
+        (12, 41),
+        (12, 64),
+        (12, 121),
+        (30, 69),
+        (30, 164),
+        (30, 223),
+        (30, 337),
+    ],
+)
+def test_a_file_of_few_packets_that_ends_early_or_begins_late(count: int, seed: int) -> None:
+    """It ends before an answer comes, or has one end's packets only."""
+    made = drawn(seed, count=count)
+    assert wrongs(made) == [], made.draw.words
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("seed", range(draws(7)))
 def test_a_clock_set_forward_is_found_or_the_pause_is_named(place: str, seed: int) -> None:

@@ -66,6 +66,10 @@ def not_seen(known: Fates, answers: Rows, mrc: bool) -> int:
     if not len(seqs) or not len(edge) or edge[-1] < begin.whole:
         return 0
     up_to = int(edge[-1])
+    # Nothing is answered sooner: what triggered these had passed before the file begins, and what was sent before it.
+    soon = answers["trigger"][answers["time"] < known.requests["time"].min() + known.shortest_ns]
+    before = soon[(soon < up_to) & ~np.isin(soon, seqs)]
+    begin = begin._replace(whole=max(begin.whole, int(before.max(initial=-NEVER)) + 1))
     whole = max(begin.whole, int(known.acknowledged.edge_at(np.array([begin.settled]), begin.whole - 1)[0]) + 1)
     count = max(0, up_to - whole + 1 - int(np.searchsorted(seqs, up_to, "right") - np.searchsorted(seqs, whole)))
     if not count or not begin.in_the_middle:

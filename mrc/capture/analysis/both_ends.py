@@ -19,6 +19,8 @@ from mrc.capture.rows import Rows
 
 # A packet may take so many times as long to the receiver as the slowest did.
 _SLOWER = 1.5
+# And so many times on a path of which no packet has come, for as long as this at least.
+_MUCH_SLOWER, _LEAST_WAIT_NS = 16, 200_000
 # A turn of the responder is as long as the longest of so many answers before one and behind it took.
 _NEIGHBOURS = 16
 
@@ -84,7 +86,7 @@ def at_both_ends(
     found = np.where(shows, by_place, fate)
     settled = shows & (rows >= at)
     if is_whole:
-        gone = ~came & (sent.again_at < NEVER) & (sent.requests["time"] <= last_ns - _longest_way(sent))
+        gone = ~came & (sent.again_at < NEVER) & (sent.requests["time"] <= last_ns - _longest_ways(sent))
         found, settled = np.where(gone, names.lost, found), settled | gone
     unknown = came & ~sent.refused & ~behind & ~proven & (found == names.lost)
     return Seen(found.astype(np.uint8), settled & ~unknown, unknown)
@@ -134,9 +136,12 @@ def _had_by(known: Acknowledged, trips: RoundTrips, reached: I64) -> I64:
     return had
 
 
-def _longest_way(sent: Sent) -> int:
-    """By two clocks: as long as the file cannot end before what was sent so much earlier has come, or has not."""
+def _longest_ways(sent: Sent) -> I64:
+    """For each transmission, by two clocks: as long as the file cannot end before what was sent so much earlier has
+    come, or has not. Longer on a path from which nothing came: it may be a slow one."""
     ways = (sent.reached - sent.requests["time"])[sent.came]
     if not len(ways):
-        return 0
-    return int(_SLOWER * (abs(int(np.median(ways))) + int(ways.max() - ways.min())))
+        return np.zeros(len(sent.reached), np.int64)
+    longest = int(_SLOWER * (abs(int(np.median(ways))) + int(ways.max() - ways.min())))
+    ev: I64 = sent.requests["ev"]
+    return np.where(np.isin(ev, ev[sent.came]), longest, max(_MUCH_SLOWER * longest, _LEAST_WAIT_NS))

@@ -37,9 +37,8 @@ class CapturePoint(NamedTuple):
 
 def capture_point(requests: Rows, answers: Rows, *, of_two_places: bool = False) -> CapturePoint:
     """`requests` and `answers` of one flow, in order of time."""
-    found = _by_usids(requests["hop"] >> 8, answers["hop"] >> 8) or _by_hop_limit(
-        requests["hop"] & 0xFF, answers["hop"] & 0xFF
-    )
+    found = _by_usids(requests["hop"], answers["hop"])
+    found = found or _by_hop_limit(requests["hop"] & 0xFF, answers["hop"] & 0xFF)
     if found is None and len(requests) and len(answers):
         # Put together from two places, of which the clocks may be apart, RC shows no reaction of either.
         took = None if of_two_places else _reactions_of_rc(requests, answers)
@@ -68,7 +67,13 @@ def _common(values: I64) -> int:
 
 
 def _by_usids(requests: I64, answers: I64) -> CapturePoint | None:
+    both = np.concatenate([requests, answers])
+    requests, answers = requests >> 8, answers >> 8
     there, back = _common(requests), _common(answers)
+    if there == back > 0 and ((both >> 8).max() > 1 or not np.isin(both & 0xFF, _FRESH_HOP_LIMITS).any()):
+        # A fabric has as many switches of each tier one way as the other: at one place one has more left.
+        where = f"{there} uSIDs left, each where it was sent" if there > 1 else "one uSID left, each where it came"
+        return CapturePoint(BOTH, f"requests and answers have {where}")
     if there == 1 and back != 1:
         return CapturePoint(RECEIVER, "requests have only the host's own uSID left")
     if back == 1 and there > 1:
@@ -79,9 +84,13 @@ def _by_usids(requests: I64, answers: I64) -> CapturePoint | None:
 
 
 def _by_hop_limit(requests: I64, answers: I64) -> CapturePoint | None:
+    fresh = [np.isin(each, _FRESH_HOP_LIMITS) for each in (requests, answers)]
     there, back = (_common(each) in _FRESH_HOP_LIMITS for each in (requests, answers))
     if len(requests) and not len(answers):
-        return CapturePoint(SENDER, "requests have a fresh hop limit") if there else None
+        why = "requests have a fresh hop limit, which they keep where no router is on the way; no answer was captured"
+        return CapturePoint(UNKNOWN, why) if there else None
+    if not there and not back and any(each.any() for each in fresh):
+        return CapturePoint(UNKNOWN, "some packets have a fresh hop limit and others, the same way, crossed routers")
     if there == back:
         # Both fresh: no router between the two, so that hop limits cannot tell.
         return (

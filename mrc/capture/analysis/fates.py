@@ -28,6 +28,8 @@ _SOONEST = 0.75
 _QUICKER = 3
 # With fewer round trips an EV's shortest is not known.
 _FEWEST_TRIPS = 3
+# What comes late may take so many times as long as the slowest round trip, and this long at least.
+_WAITS, _LEAST_WAIT_NS = 16, 200_000
 # Of a hundred round trips so many are no slower than usual.
 _NEARLY_ALL = 95
 
@@ -170,7 +172,11 @@ def fates(
             if by is not told:
                 other = _at_sender(requests, known, group, first, told, soonest, len(answers) > 0, refused)
                 doubtful = doubtful | np.isin(group, group[other != fate])
-            doubtful = doubtful | _came_unseen(requests, known, group, first)
+            doubtful = (
+                doubtful
+                | _came_unseen(requests, known, group, first)
+                | _under_way(requests, answers, known, group, trips)
+            )
             if reached is not None:
                 sent = Sent(requests, group, reached, noticed, refused)
                 last_ns = int(requests["time"].max())
@@ -329,6 +335,16 @@ def _came_unseen(requests: Rows, known: Acknowledged, group: I64, first: Bools) 
     by_resend = (known.resent_at == known.at) & (known.at < NEVER) & (known.original_at == NEVER)
     unseen: Bools = several & by_resend & ~seen & ~requests["rtx"][starts]
     return unseen[group]
+
+
+def _under_way(requests: Rows, answers: Rows, known: Acknowledged, group: I64, trips: RoundTrips) -> Bools:
+    """Which transmissions of what nothing acknowledges may have been on their way, or their answers, when the file
+    ended."""
+    if not len(answers):
+        return np.zeros(len(requests), np.bool_)
+    waited = max(int(requests["time"].max()), int(answers["time"][-1])) - requests["time"]
+    soon: Bools = waited <= max(_LEAST_WAIT_NS, _WAITS * int(trips.ns.max(initial=0)))
+    return soon & (known.at == NEVER)[group]
 
 
 def _why(

@@ -99,10 +99,13 @@ def _gave_up(direction: Direction) -> Iterator[Finding]:
 def _silent_tail(direction: Direction) -> Iterator[Finding]:
     figures, known = direction.figures, direction.fates
     if len(direction.requests) and not len(direction.answers):
+        time, number = direction.requests["time"], direction.requests["number"][0]
         text = "no answer at all was captured: the responder is silent, or its packets take another way"
-        yield at_packet(
-            WARNING, "no-answers", text, figures, direction.requests["number"][0], direction.requests["time"][0]
-        )
+        if (waited := int(time[-1] - time[0])) > patience_ns(figures):
+            yield at_packet(WARNING, "no-answers", text, figures, number, time[0])
+        else:
+            text += f". Or the capture ends before one comes: the last request is {duration_text(waited)} later"
+            yield at_packet(INFO, "no-answers", text, figures, number, time[0])
         return
     pending = known.are(PENDING)
     if not pending.any():
