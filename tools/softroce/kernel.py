@@ -11,7 +11,7 @@ from pathlib import Path
 from mrc.errors import SystemRefused
 
 # What is loaded; what these depend on by themselves is found.
-MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe")
+MODULES = ("virtio_pci", "virtio_net", "crc32_generic", "rdma_rxe", "algif_hash")
 # Where those and what they depend on lie in the package, and those of tools/in-debian-kernel.
 _FOLDERS = ("crypto", "lib", "fs/9p", "fs/fscache", "fs/netfs")
 _OF_NET = ("core", "ipv4", "ipv6", "9p", "sched", "netfilter", "bridge", "802", "llc")

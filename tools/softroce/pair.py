@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import Self, TypeVar
 
@@ -62,14 +62,14 @@ class Pair:
     def __init__(self, node: RcNode, peer: Peer, version: int, path_mtu: int) -> None:
         self.peer = peer
         self._node = node
-        self._completions: list[Completion] = []
+        self._completions = SimpleQueue[Completion]()
         self._ids = itertools.count(1)
         config = RcConfig(path_mtu=path_mtu, timeout=_TIMEOUT, retry_count=_RETRIES, min_rnr_timer=_RNR_TIMER)
         self.theirs = peer.open(PEERS[version], OURS[version], path_mtu, _RNR_TIMER)
         self.memory = bytearray(MEMORY_BYTES)
         endpoint = node.endpoint
         self.region = self._call(lambda: endpoint.memory.register(self.memory))
-        self.qp = self._call(lambda: node.create_qp(config, first_psn=_FIRST_PSN, complete=self._completions.append))
+        self.qp = self._call(lambda: node.create_qp(config, first_psn=_FIRST_PSN, complete=self._completions.put))
         ours, peers = OURS[version], PEERS[version]
         self._call(lambda: node.connect(self.qp, ours, peers, self.theirs.qpn, self.theirs.psn))
         peer.connect(self.qp.qpn, self.qp.first_psn, _PEERS_TIMEOUT, _RETRIES)
@@ -106,12 +106,12 @@ class Pair:
 
     def take(self, count: int) -> list[Completion]:
         """Our next completions."""
-        until = time.monotonic() + PATIENCE_S
-        while len(self._completions) < count:
-            if time.monotonic() > until:
-                raise PeerError(f"{len(self._completions)} of {count} completions in {PATIENCE_S:.0f} s")
-            time.sleep(0.0005)
-        taken, self._completions[:count] = self._completions[:count], []
+        taken: list[Completion] = []
+        try:
+            while len(taken) < count:
+                taken.append(self._completions.get(timeout=PATIENCE_S))
+        except Empty:
+            raise PeerError(f"after {len(taken)} of {count} completions none in {PATIENCE_S:.0f} s") from None
         return taken
 
     def poll(self, count: int) -> list[Done]:

@@ -79,9 +79,9 @@ class Peer:
         """Forget the QP."""
         self._order("close")
 
-    def fill(self, offset: int, length: int) -> str:
-        """The SHA-256 of the random bytes that are there then."""
-        return self._order("fill", offset, length)[0]
+    def fill(self, offset: int, length: int) -> None:
+        """Random bytes there."""
+        self._order("fill", offset, length)
 
     def sum(self, offset: int, length: int) -> str:
         return self._order("sum", offset, length)[0]

@@ -69,7 +69,7 @@ def _their_wrong_key(pair: Pair) -> str:
     pair.peer.write(_OFFSET, _LENGTH, pair.region.va, pair.region.rkey ^ 0xFF00)
     pair.peer.write(_OFFSET, _LENGTH, pair.region.va, pair.region.rkey)
     told = _their_statuses(pair, 2)
-    return told if not any(pair.memory) else f"{told}; something was written"
+    return told if pair.memory.count(0) == MEMORY_BYTES else f"{told}; something was written"
 
 
 def _their_wrong_range(pair: Pair) -> str:

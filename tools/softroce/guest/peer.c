@@ -9,7 +9,7 @@
  *   register OFFSET LENGTH                 open a part of our memory under a key of its own, one at a time: ok R_KEY
  *   put OFFSET HEX                         bytes into our memory
  *   get OFFSET LENGTH                      ok HEX
- *   fill OFFSET LENGTH                     random bytes into our memory: ok SHA-256
+ *   fill OFFSET LENGTH                     random bytes into our memory
  *   sum OFFSET LENGTH                      ok SHA-256
  *   receive COUNT                          post receives
  *   post write|send|read OFFSET LENGTH VA R_KEY [IMMEDIATE]     of a write only
@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <linux/if_alg.h>
 
 #define MEMORY (24u << 20)
 #define QUEUE 512
@@ -53,6 +54,7 @@ static struct {
 } path;
 
 static FILE *answers;
+static int hash;
 
 static void answer(const char *format, ...)
 {
@@ -232,22 +234,18 @@ static void get(uint32_t offset, uint32_t length)
     answer("");
 }
 
-/* busybox knows SHA-256: it is another program's sum that is compared. */
+/* The kernel knows SHA-256: it is not this program's own sum that is compared. */
 static void sum(uint32_t offset, uint32_t length)
 {
-    char line[65] = "";
-    FILE *program = popen("/bin/busybox sha256sum >/tmp/sum", "w");
-    if (!program || fwrite(memory + offset, 1, length, program) != length || pclose(program)) {
-        refuse("sha256sum");
+    uint8_t digest[32];
+    if (send(hash, memory + offset, length, 0) != length || read(hash, digest, sizeof digest) != sizeof digest) {
+        refuse("SHA-256");
         return;
     }
-    FILE *result = fopen("/tmp/sum", "r");
-    if (!result || fscanf(result, "%64s", line) != 1) {
-        refuse("/tmp/sum");
-        return;
-    }
-    fclose(result);
-    answer("ok %s", line);
+    fputs("ok ", answers);
+    for (size_t at = 0; at < sizeof digest; at++)
+        fprintf(answers, "%02x", digest[at]);
+    answer("");
 }
 
 static void fill(const char *arguments)
@@ -263,7 +261,7 @@ static void fill(const char *arguments)
         }
         done += got;
     }
-    sum(offset, length);
+    answer("ok");
 }
 
 static void post_receives(const char *arguments)
@@ -414,6 +412,7 @@ static int die(const char *what)
 int main(int count, char **words)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
+    struct sockaddr_alg sha256 = {.salg_family = AF_ALG, .salg_type = "hash", .salg_name = "sha256"};
     static char line[1 << 17];
     int on = 1, devices;
     if (count != 3 || inet_pton(AF_INET, words[1], &address.sin_addr) != 1) {
@@ -428,6 +427,9 @@ int main(int count, char **words)
     if (!(context = ibv_open_device(list[0])) || !(domain = ibv_alloc_pd(context)) || memory == MAP_FAILED ||
         !(region = ibv_reg_mr(domain, memory, MEMORY, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)))
         return die("RDMA device");
+    int kind = socket(AF_ALG, SOCK_SEQPACKET, 0);
+    if (bind(kind, (struct sockaddr *)&sha256, sizeof sha256) || (hash = accept(kind, NULL, NULL)) < 0)
+        return die("SHA-256");
     int link = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(link, (struct sockaddr *)&address, sizeof address))
