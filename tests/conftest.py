@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from draws import draws
-from hypothesis import HealthCheck, Phase, settings
 
 # What commands print is as wide as where there is no terminal, whoever starts the tests.
 for _name in ("COLUMNS", "LINES"):
@@ -22,14 +21,22 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 pytest.register_assert_rewrite("tutorials")  # a page that prints something else shows where
 
-# Shrinking a whole transfer takes minutes and its seed replays it anyway: only on a developer's wish (`shrink`).
-_QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
-settings.register_profile(
-    "default", max_examples=draws(15), deadline=None, phases=_QUICK, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("ci", settings.get_profile("default"), max_examples=draws(25), print_blob=True)
-settings.register_profile("shrink", settings.get_profile("default"), phases=tuple(Phase))
-settings.load_profile("ci" if os.environ.get("CI", "").lower() == "true" else "default")
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Where there is no plugin of Hypothesis nothing is drawn, and it need not be imported."""
+    if not config.pluginmanager.has_plugin("hypothesispytest"):
+        return
+    from hypothesis import HealthCheck, Phase, settings
+
+    # Shrinking a whole transfer takes minutes and its seed replays it anyway: only on a developer's wish (`shrink`).
+    quick = (Phase.explicit, Phase.reuse, Phase.generate)
+    settings.register_profile(
+        "default", max_examples=draws(15), deadline=None, phases=quick, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.register_profile("ci", settings.get_profile("default"), max_examples=draws(25), print_blob=True)
+    settings.register_profile("shrink", settings.get_profile("default"), phases=tuple(Phase))
+    settings.load_profile("ci" if os.environ.get("CI", "").lower() == "true" else "default")
 
 
 @pytest.hookimpl(wrapper=True)
