@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 MEMORY = Path(__file__).with_name("torch_memory.py")
 PATIENCE_S = 240.0
-HELD, MADE = 150, 450  # groups
+HELD, MADE = 100, 300  # groups
 # gloo takes its time to destroy groups; what it holds grows with their number.
 OF_GLOO = 3
-# What the allocator and the interpreter keep for themselves by the time that 450 groups have come and gone.
+# What the allocator and the interpreter keep for themselves by the time that 300 groups have come and gone.
 NOISE = 1 << 20
 
 
