@@ -154,7 +154,7 @@ class Work:
         self._busy[write.at : write.stop] = False
 
     def _in_place(self, write: Write) -> bool:
-        return bytes(self.region.view[write.at : write.stop]) == write.data
+        return not write.data or bytes(self.region.view[write.at : write.stop]) == write.data
 
     def _on_receive(self, done: Completion) -> None:
         """In RQMSN order, each once, with the right number and length, and everything posted before it in place."""
