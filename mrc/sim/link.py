@@ -165,6 +165,7 @@ class Egress:
         "_free_at",
         "_free_event",
         "_free_scheduled",
+        "_loss",
         "_model",
         "_priority",
         "_priority_bytes",
@@ -224,7 +225,8 @@ class Egress:
         self._model = model
         # What is asked for each packet. `queues`: whether packets may wait here at all.
         self.queues = model.rate_bps is not None
-        self._dice = model.plays_dice
+        self._loss = model.loss
+        self._dice = (replace(model, loss=0.0) if model.loss else model).plays_dice
         self._delay_ns = model.delay_ns
         self._takes: dict[int, int] = {}  # how long packets of each size occupy the link, ns
 
@@ -345,16 +347,15 @@ class Egress:
         rank = self.rank
         if rank != LAST:
             rank += (_LONGEST - packet.size) * _LONGEST
-        if self._dice:
+        if self._loss and self._random.random() < self._loss:
+            counters.lost += 1
+        elif self._dice:
             self._launch_with_dice(packet, when, rank)
         else:
             self._clock.at(when + self._delay_ns, self._arrive_event, packet, rank)
 
     def _launch_with_dice(self, packet: SimPacket, when: int, rank: int) -> None:
         model, counters, chance = self._model, self.counters, self._random.random
-        if model.loss and chance() < model.loss:
-            counters.lost += 1
-            return
         if model.mark and chance() < model.mark:
             self._mark(packet)
         copies = [packet]
