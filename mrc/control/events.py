@@ -73,7 +73,7 @@ class EvEventQueue(EvEvents):
     unless `ev_only`. `fd` is readable while something waits. Made by `Controller.ev_events`.
     """
 
-    __slots__ = ("_device", "_ev_only", "_notifications", "_on_put", "_profiles", "_told_dropped")
+    __slots__ = ("_device", "_ev_only", "_notifications", "_on_put", "_planes", "_profiles", "_told_dropped")
 
     def __init__(
         self,
@@ -89,6 +89,8 @@ class EvEventQueue(EvEvents):
         self.wanted = mask.states
         self._profiles = profiles
         self._device: Device = profiles.device
+        # By port. Which ports a device has does not change.
+        self._planes = [port.plane for port in self._device.ports()]
         self._ev_only = ev_only
         self._on_put = on_put
         self._notifications: Notifications[ControlEvent] = Notifications(self._device, limit)
@@ -135,8 +137,7 @@ class EvEventQueue(EvEvents):
         )
 
     def _plane(self, port: int) -> int:
-        ports = self._device.ports()
-        return ports[port].plane if port < len(ports) else -1
+        return self._planes[port] if port < len(self._planes) else -1
 
     def _on_event(self, event: Event) -> None:
         if event.kind is PORT:

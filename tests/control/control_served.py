@@ -49,14 +49,17 @@ class Served:
         return self.read(sock, len(requests))
 
     def read(self, sock: socket.socket, count: int, turns: int = 1000) -> list[dict[str, Any]]:
-        data = b""
+        data, lines = b"", 0
         for _ in range(turns):
             self.server.attend()
             try:
-                data += sock.recv(1 << 20)
+                came = sock.recv(1 << 20)
             except BlockingIOError:
-                if data.count(b"\n") >= count:
+                if lines >= count:
                     break
+            else:
+                data += came
+                lines += came.count(b"\n")
         return [json.loads(line) for line in data.splitlines()]
 
     def close(self) -> None:
