@@ -343,8 +343,9 @@ def _under_way(requests: Rows, answers: Rows, known: Acknowledged, group: I64, t
     if not len(answers):
         return np.zeros(len(requests), np.bool_)
     waited = max(int(requests["time"].max()), int(answers["time"][-1])) - requests["time"]
-    soon: Bools = waited <= max(_LEAST_WAIT_NS, _WAITS * int(trips.ns.max(initial=0)))
-    return soon & (known.at == NEVER)[group]
+    soon = waited <= max(_LEAST_WAIT_NS, _WAITS * int(trips.ns.max(initial=0)))
+    waiting: Bools = soon & (known.at == NEVER)[group]
+    return waiting
 
 
 def _why(
