@@ -18,6 +18,7 @@ import numpy as np
 import programs
 import pytest
 from click.testing import CliRunner, Result
+from patience import PATIENCE_S
 from programs import MRC
 
 from mrc.cli import main
@@ -283,7 +284,7 @@ def test_with_force_a_run_goes_on(sim: Callable[..., Result], monkeypatch: pytes
 def test_a_signal_ends_a_run_soon_and_leaves_nothing(
     tmp_path: Path, number: signal.Signals, threads: str, hosts: str, after: float
 ) -> None:
-    """With a second of patience for each that the machine is late."""
+    """It would go on for hours."""
     (tmp_path / "long.yaml").write_text(
         f"topology: {{hosts: {hosts}, planes: 2, hosts_per_leaf: 4, spines: 2}}\n"
         "workloads: [{kind: permutation, bytes: 1GB}]\n"
@@ -293,11 +294,9 @@ def test_a_signal_ends_a_run_soon_and_leaves_nothing(
         assert process.stderr is not None
         assert "hosts" in process.stderr.readline()
         time.sleep(after)
-        used = time.process_time()
         process.send_signal(number)
         said = process.stderr.read()
-        assert process.wait() == 128 + number
-        assert time.process_time() - used < 1
+        assert process.wait(PATIENCE_S) == 128 + number
     assert said == "interrupted; nothing is written\n"
     assert os.listdir(tmp_path) == ["long.yaml"]
 
