@@ -117,7 +117,8 @@ class Passed:
         # Of these what was not sent again: another had come, so that it was in vain (analyze.md, How losses are found).
         last = {packet: ev for ev, packet in at_sender}
         self.lost_in_vain = Counter(ev for packet, ev in last.items() if gone[ev, packet])
-        self.doubled = sum((self.came - self.left).values())
+        # One whose EV, QP or PSN was damaged is none of those that left.
+        self.doubled = sum(count for packet, count in (self.came - self.left).items() if packet in self.left)
         # Damaged packets came, and no endpoint takes them.
         self.damaged = Counter({ev: link.corrupted_packets}) if link is not None else Counter()
 

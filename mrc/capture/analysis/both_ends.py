@@ -20,7 +20,7 @@ from mrc.capture.rows import Rows
 # A packet may take so many times as long to the receiver as the slowest did.
 _SLOWER = 1.5
 # And so many times on a path of which no packet has come, for as long as this at least.
-_MUCH_SLOWER, _LEAST_WAIT_NS = 16, 200_000
+MUCH_SLOWER, LEAST_WAIT_NS = 16, 200_000
 # A turn of the responder is as long as the longest of so many answers before one and behind it took.
 _NEIGHBOURS = 16
 
@@ -144,4 +144,4 @@ def _longest_ways(sent: Sent) -> I64:
         return np.zeros(len(sent.reached), np.int64)
     longest = int(_SLOWER * (abs(int(np.median(ways))) + int(ways.max() - ways.min())))
     ev: I64 = sent.requests["ev"]
-    return np.where(np.isin(ev, ev[sent.came]), longest, max(_MUCH_SLOWER * longest, _LEAST_WAIT_NS))
+    return np.where(np.isin(ev, ev[sent.came]), longest, max(MUCH_SLOWER * longest, LEAST_WAIT_NS))

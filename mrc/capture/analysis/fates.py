@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged, acknowledged
-from mrc.capture.analysis.both_ends import Names, Sent, at_both_ends, had_all_before, has_all
+from mrc.capture.analysis.both_ends import (
+    LEAST_WAIT_NS,
+    MUCH_SLOWER,
+    Names,
+    Sent,
+    at_both_ends,
+    had_all_before,
+    has_all,
+)
 from mrc.capture.analysis.go_back import gone_back, rc_fates, resent
 from mrc.capture.analysis.records import NACK
 from mrc.capture.analysis.round_trips import RoundTrips, round_trips
@@ -28,8 +36,6 @@ _SOONEST = 0.75
 _QUICKER = 3
 # With fewer round trips an EV's shortest is not known.
 _FEWEST_TRIPS = 3
-# What comes late may take so many times as long as the slowest round trip, and this long at least.
-_WAITS, _LEAST_WAIT_NS = 16, 200_000
 # Of a hundred round trips so many are no slower than usual.
 _NEARLY_ALL = 95
 
@@ -343,7 +349,7 @@ def _under_way(requests: Rows, answers: Rows, known: Acknowledged, group: I64, t
     if not len(answers):
         return np.zeros(len(requests), np.bool_)
     waited = max(int(requests["time"].max()), int(answers["time"][-1])) - requests["time"]
-    soon = waited <= max(_LEAST_WAIT_NS, _WAITS * int(trips.ns.max(initial=0)))
+    soon = waited <= max(LEAST_WAIT_NS, MUCH_SLOWER * int(trips.ns.max(initial=0)))
     waiting: Bools = soon & (known.at == NEVER)[group]
     return waiting
 
