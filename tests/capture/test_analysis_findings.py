@@ -295,7 +295,16 @@ def test_one_way_only() -> None:
     crafted = Crafted()
     for psn in range(8):
         crafted.data(us(psn), psn, A)
-    assert "no answer at all was captured" in found_in(crafted.pcap())["no-answers"][0].text
+    (found,) = found_in(crafted.pcap())["no-answers"]
+    assert found.severity == "info"
+    assert found.text == (
+        "no answer at all was captured: the responder is silent, or its packets take another way. "
+        "Or the capture ends before one comes: the last request is 7 us later"
+    )
+    crafted.data(us(10_008), 8, A)
+    (found,) = found_in(crafted.pcap())["no-answers"]
+    assert found.severity == "warning"
+    assert found.text.endswith("take another way")
 
 
 def test_packets_that_are_malformed_and_nothing_to_analyze() -> None:

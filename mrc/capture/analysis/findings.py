@@ -104,7 +104,7 @@ def _silent_tail(direction: Direction) -> Iterator[Finding]:
         if (waited := int(time[-1] - time[0])) > patience_ns(figures):
             yield at_packet(WARNING, "no-answers", text, figures, number, time[0])
         else:
-            text += f". Or the capture ends before one comes: the last request is {duration_text(waited)} later"
+            text += f". Or the capture ends before one comes: the last request is {duration_text(waited / 1e9)} later"
             yield at_packet(INFO, "no-answers", text, figures, number, time[0])
         return
     pending = known.are(PENDING)
