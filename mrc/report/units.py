@@ -44,7 +44,7 @@ def percent_text(share: float) -> str:
     return f"{share * 100:.2g} %" if share < 0.01 else f"{share * 100:.1f} %"
 
 
-def duration_text(seconds: float) -> str:
+def measured_s_text(seconds: float) -> str:
     """Write a duration that was measured: `1.50 s`, `16.8 ms`, `80 us`."""
     # What rounds to 1000 of a unit is 1 of the next.
     if seconds >= 0.9995:

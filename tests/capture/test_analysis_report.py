@@ -23,7 +23,7 @@ from crafted_flows import MICROSECOND, Crafted, ev_of, transfer
 from mrc.capture.analysis.fates import ARRIVED
 from mrc.capture.analysis.findings import findings
 from mrc.capture.analysis.report import report
-from mrc.report.units import duration_text
+from mrc.report.units import measured_s_text
 
 PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
 
@@ -151,7 +151,7 @@ def test_losses_over_time_are_shares_of_equal_bins() -> None:
     lost, sent = truth.lost[PATHS[2]], sum(truth.sent.values())
     assert (line["name"], len(share)) == ("lost", 100)
     assert share.mean() == pytest.approx(100 * lost / sent, rel=0.02)
-    assert f"equal bins of {duration_text(one['span_s'] / 100)}," in page
+    assert f"equal bins of {measured_s_text(one['span_s'] / 100)}," in page
     whole = Crafted(payload=64)
     transfer(whole, 1000, PATHS, lambda chance, ev: False)
     page = page_of(whole)

@@ -52,7 +52,7 @@ def test_rates_of_a_table_have_three_digits() -> None:
 
 
 def test_a_duration_is_never_a_thousand_of_its_unit() -> None:
-    texts = [units.duration_text(each) for each in (0.9999999, 0.99949, 0.0009999, 0.000999)]
+    texts = [units.measured_s_text(each) for each in (0.9999999, 0.99949, 0.0009999, 0.000999)]
     assert texts == ["1.00 s", "999 ms", "1 ms", "999 us"]
 
 
@@ -67,7 +67,7 @@ def test_shares_configured_and_measured() -> None:
 
 
 def test_durations() -> None:
-    assert [units.duration_text(each) for each in (1.5, 0.0168, 80e-6)] == ["1.50 s", "16.8 ms", "80 us"]
+    assert [units.measured_s_text(each) for each in (1.5, 0.0168, 80e-6)] == ["1.50 s", "16.8 ms", "80 us"]
 
 
 def test_numbers_and_counts() -> None:

@@ -13,7 +13,7 @@ from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.finding import INFO, WARNING, Finding, share_of
 from mrc.capture.analysis.records import ACK, RESPONSE, SACK
 from mrc.capture.analysis.sending import STARTS
-from mrc.report.units import duration_text, plural
+from mrc.report.units import measured_s_text, plural
 
 
 def of_capture(analysis: Analysis) -> Iterator[Finding]:
@@ -45,12 +45,12 @@ def of_capture(analysis: Analysis) -> Iterator[Finding]:
         first = analysis.first_without_time
         yield Finding(WARNING, "no-times", text, packet=first, weight=analysis.without_time)
     for step in analysis.clock_steps:
-        by, way = duration_text(abs(step.ns) / 1e9), "back" if step.ns > 0 else "forward"
+        by, way = measured_s_text(abs(step.ns) / 1e9), "back" if step.ns > 0 else "forward"
         text = f"the clock was set {way} by {by}: times from there on are taken as if it had not been"
         yield Finding(WARNING, "clock-stepped", text, packet=step.number, weight=abs(step.ns))
     for pause in analysis.clock_unsure:
         text = (
-            f"nothing was captured for {duration_text(pause.ns / 1e9)} and all went on behind it: the clock was set "
+            f"nothing was captured for {measured_s_text(pause.ns / 1e9)} and all went on behind it: the clock was set "
             "forward, or everything stood still; times across it are not known"
         )
         yield Finding(INFO, "clock-unsure", text, packet=pause.number, time_ns=pause.end)

@@ -32,7 +32,7 @@ from mrc.capture.analysis.place_findings import at_the_place
 from mrc.capture.analysis.records import NACK, NAK
 from mrc.capture.analysis.slow_answers import slow_answers
 from mrc.capture.analysis.slow_paths import slow_paths
-from mrc.report.units import duration_text, percent_text, plural
+from mrc.report.units import measured_s_text, percent_text, plural
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 from mrc.wire.psn import PSN_MASK
 
@@ -104,7 +104,7 @@ def _silent_tail(direction: Direction) -> Iterator[Finding]:
         if (waited := int(time[-1] - time[0])) > patience_ns(figures):
             yield at_packet(WARNING, "no-answers", text, figures, number, time[0])
         else:
-            text += f". Or the capture ends before one comes: the last request is {duration_text(waited / 1e9)} later"
+            text += f". Or the capture ends before one comes: the last request is {measured_s_text(waited / 1e9)} later"
             yield at_packet(INFO, "no-answers", text, figures, number, time[0])
         return
     pending = known.are(PENDING)
@@ -187,7 +187,7 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
         return
     yield from _stalls(direction)
     span = (figures.last_ns or 0) - (figures.first_ns or 0)
-    took = duration_text(span / 1e9)
+    took = measured_s_text(span / 1e9)
     waiting = _waiting_for_answers(direction, span)
     if waiting > 0.5 and len(direction.requests) >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
@@ -220,9 +220,9 @@ def _stalls(direction: Direction) -> Iterator[Finding]:
     longest = int(stalls.max())
     if longest <= _STALL_NS and together < _STALLED_SHARE * span:
         return
-    text = f"nothing was sent for {duration_text(longest / 1e9)} although packets were unacknowledged"
+    text = f"nothing was sent for {measured_s_text(longest / 1e9)} although packets were unacknowledged"
     if len(stalls) > 1:
-        text += f"; {len(stalls)} such pauses took {duration_text(together / 1e9)}"
+        text += f"; {len(stalls)} such pauses took {measured_s_text(together / 1e9)}"
     if together >= _STALLED_SHARE * span:
         text += f": {percent_text(together / span)} of the time"
     row = direction.requests[int(direction.stalls_ns.argmax())]

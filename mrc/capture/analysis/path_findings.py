@@ -29,7 +29,7 @@ from mrc.capture.analysis.parts import Part, smallest, where
 from mrc.capture.analysis.path_states import USED_AGAIN
 from mrc.capture.analysis.records import NACK
 from mrc.capture.frames import I64
-from mrc.report.units import duration_text, percent_text, plural
+from mrc.report.units import measured_s_text, percent_text, plural
 
 # Losses have to be this many, so much likelier than on the other paths, and less likely by chance than this.
 _LEAST_LOST, _RATIO, CHANCE = 3, 1.5, 1e-3
@@ -226,7 +226,7 @@ def paths_out(direction: Direction) -> Iterator[Finding]:
             continue
         change = next(each for each in path.state_changes if each["state"] == "ASSUMED_BAD")
         back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
-        took = "" if path.out_ns is None else f", for {duration_text((path.out_ns - soon_ns) / 1e9)} in all"
+        took = "" if path.out_ns is None else f", for {measured_s_text((path.out_ns - soon_ns) / 1e9)} in all"
         times = plural(path.outs - soon, "time") + took
         text = f"path {path_name(path)} was taken out of use {times}, as inferred from its losses; {back}"
         severity = WARNING if path.state == "ASSUMED_BAD" else INFO

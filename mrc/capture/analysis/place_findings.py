@@ -18,7 +18,7 @@ from mrc.capture.analysis.records import NACK, NAK
 from mrc.capture.analysis.turns import Turns, came_short, silent, turns
 from mrc.capture.frames import Bools
 from mrc.capture.rows import Rows
-from mrc.report.units import duration_text, percent_text, plural
+from mrc.report.units import measured_s_text, percent_text, plural
 
 # So many PSNs of which the capture has retransmissions only are not all packets that it lacks.
 _FEWEST_ALONE = 5
@@ -245,17 +245,17 @@ def _clocks(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     if figures.clock_offset_ns is not None:
         side = "ahead of" if figures.clock_offset_ns > 0 else "behind"
-        apart = duration_text(abs(figures.clock_offset_ns) / 1e9)
+        apart = measured_s_text(abs(figures.clock_offset_ns) / 1e9)
         text = f"the clock of the place near the responder is about {apart} {side} the other"
         text += f"{_bounds(figures)}: times are those of the requestor's side"
         yield Finding(INFO, "clocks-apart", text, figures.name)
     if figures.clock_drift_ns is not None:
-        by = duration_text(abs(figures.clock_drift_ns) / 1e9)
+        by = measured_s_text(abs(figures.clock_drift_ns) / 1e9)
         gains = "gains" if figures.clock_drift_ns > 0 else "loses"
         text = f"two clocks: that of the place near the responder {gains} {by} on the other while the flow goes on"
         yield Finding(INFO, "clocks-drift", text, figures.name)
     if figures.answers_ahead_ns is not None:
-        apart = duration_text(figures.answers_ahead_ns / 1e9)
+        apart = measured_s_text(figures.answers_ahead_ns / 1e9)
         text = (
             f"answers stand up to {apart} before what they answer: two clocks, at least so far apart; "
             "round trips are not known"
@@ -268,7 +268,7 @@ def _bounds(figures: DirectionFigures) -> str:
     least, most = figures.clock_offset_least_ns, figures.clock_offset_most_ns
     if least is None or most is None:
         return ""
-    most_off = duration_text((most - least) / 2e9)
+    most_off = measured_s_text((most - least) / 2e9)
     return f", give or take {most_off} at most (no packet comes before it was sent)"
 
 

@@ -21,8 +21,8 @@ from mrc.capture.texts import seconds_text
 from mrc.report.html import Cell, Table, page
 from mrc.report.units import (
     count_text,
-    duration_text,
     gbps_text,
+    measured_s_text,
     microseconds_text,
     number_text,
     percent_text,
@@ -174,14 +174,14 @@ def _figures(direction: Direction, reported: Comparison | None, at_receiver: boo
             "rtt",
             reply,
             "Data packets and the SACKs they triggered: quantiles of all paths together in bins of "
-            f"{duration_text(rtt_bin_s(direction))}, and the median of each path that is slow. "
+            f"{measured_s_text(rtt_bin_s(direction))}, and the median of each path that is slow. "
             if is_mrc
             else "Packets that ask for an answer, and the answer. ",
         ),
         _Figure(
             "losses",
             "Loss over time",
-            f"Of the data packets sent in each of the equal bins of {duration_text(loss_bin_s(direction))}, "
+            f"Of the data packets sent in each of the equal bins of {measured_s_text(loss_bin_s(direction))}, "
             "the share that was lost, or trimmed. A bin without packets is a gap. ",
         ),
         _Figure("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
@@ -199,9 +199,9 @@ def _figures(direction: Direction, reported: Comparison | None, at_receiver: boo
 def _goodput_words(direction: Direction) -> str:
     width_s, window = goodput_window(direction)
     if window == 1:
-        return f"In bins of {duration_text(width_s)}."
+        return f"In bins of {measured_s_text(width_s)}."
     bins = f"{window} bins"
-    return f"Line: the mean of {bins} of {duration_text(width_s)}. Band: the least and the most of these {bins}."
+    return f"Line: the mean of {bins} of {measured_s_text(width_s)}. Band: the least and the most of these {bins}."
 
 
 def _shown(direction: Direction, reported: Comparison | None) -> set[str]:

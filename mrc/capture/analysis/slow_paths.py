@@ -13,7 +13,7 @@ from mrc.capture.analysis.figures import AnyPath, PathFigures
 from mrc.capture.analysis.finding import WARNING, Finding, at_packet, of_part, path_name
 from mrc.capture.analysis.links import links_of_none, on_links
 from mrc.capture.analysis.parts import exactly
-from mrc.report.units import duration_text, plural
+from mrc.report.units import measured_s_text, plural
 
 # By round trips a path is slow that takes so many times what the others do. (An answer takes a way of its own.)
 SLOW, LEAST_NS = 2.0, 1000
@@ -68,7 +68,7 @@ def than(quick: Sequence[AnyPath], ends: str) -> str:
 
 
 def duration(ns: int) -> str:
-    return duration_text(ns / 1e9)
+    return measured_s_text(ns / 1e9)
 
 
 def slow_by_round_trips(paths: list[PathFigures]) -> list[tuple[PathFigures, float]]:
@@ -91,7 +91,7 @@ def _by_round_trips(direction: Direction) -> Iterator[Finding]:
             # Both places saw how long its packets take; or it is the answers that took long.
             continue
         longer = f"half of its round trips take longer than {duration(path.rtt.p50_ns or 0)}"
-        text = f"path {path_name(path)} is slow: {longer}, on the others {duration_text(usual / 1e9)}"
+        text = f"path {path_name(path)} is slow: {longer}, on the others {measured_s_text(usual / 1e9)}"
         yield _of(direction, path, text, (path.rtt.p50_ns or 0) / usual)
 
 

@@ -17,7 +17,7 @@ from mrc.capture.analysis.finding import (
 )
 from mrc.capture.analysis.path_findings import stands_out
 from mrc.capture.analysis.reported import ASSUMED_BAD, ReportedPath, ReportedQp, Trace
-from mrc.report.units import duration_text, percent_text, plural
+from mrc.report.units import measured_s_text, percent_text, plural
 
 # Where there is no capture beside them.
 LOOKED_FOR_IN_TRACES = (
@@ -113,7 +113,7 @@ def _paths(trace: Trace, qp: ReportedQp) -> Iterator[Finding]:
 def _out(trace: Trace, qp: ReportedQp, path: ReportedPath) -> Finding:
     stayed = path.state == ASSUMED_BAD
     text = f"path {_named(path)} was taken out of use {plural(path.outs, 'time')}, for "
-    text += f"{duration_text(path.out_ns(trace.last_ns) / 1e9)} in all; it {'stayed out' if stayed else 'is back'}"
+    text += f"{measured_s_text(path.out_ns(trace.last_ns) / 1e9)} in all; it {'stayed out' if stayed else 'is back'}"
     severity = WARNING if stayed else INFO
     return Finding(severity, "reported-path-out", text, name_of(qp), path.ev, weight=path.outs)
 
