@@ -369,7 +369,7 @@ class _Said:
         if self.draw.harm == "cut" and not any(not each.packet.forward for each in self.made.sightings):
             allowed |= {"no-answers"}
         for each in found:
-            if each.kind == "no-answers" and "Or the capture ends" not in each.text:
+            if each.kind == "no-answers" and "Or one comes later" not in each.text:
                 self.wrong.append(f"finding {each.kind}: {each.text}")
             if late and each.kind == "loss" and "or came late" in each.text:
                 continue

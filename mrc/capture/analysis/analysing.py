@@ -112,7 +112,8 @@ def analyse(flow: Flow, end_ns: int, coarse: bool = False, unsure: Sequence[Paus
     )
     spent = pace(requests, known.acknowledged, unsure)
     direction = Direction(
-        *(figures, requests, answers, known, history, matched, planes, doubt, bad, flow.copies.doubled, spent.stalls_ns)
+        *(figures, requests, answers, known, history, matched, planes, doubt, bad, flow.copies.doubled),
+        *(spent.stalls_ns, end_ns),
     )
     _count_answers(direction, flow)
     direction = replace(direction, doubt=with_lost_nacks(direction.doubt, known, figures))

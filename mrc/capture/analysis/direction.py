@@ -31,6 +31,8 @@ class Direction:
     doubled: Rows
     # Times without a request while something was unacknowledged.
     stalls_ns: I64
+    # When the capture's last packet came, of whatever flow.
+    end_ns: int
 
     @property
     def lost(self) -> Bools:

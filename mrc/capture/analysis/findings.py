@@ -99,13 +99,13 @@ def _gave_up(direction: Direction) -> Iterator[Finding]:
 def _silent_tail(direction: Direction) -> Iterator[Finding]:
     figures, known = direction.figures, direction.fates
     if len(direction.requests) and not len(direction.answers):
-        time, number = direction.requests["time"], direction.requests["number"][0]
+        first = direction.requests[0]
         text = "no answer at all was captured: the responder is silent, or its packets take another way"
-        if (waited := int(time[-1] - time[0])) > patience_ns(figures):
-            yield at_packet(WARNING, "no-answers", text, figures, number, time[0])
-        else:
-            text += f". Or the capture ends before one comes: the last request is {measured_s_text(waited / 1e9)} later"
-            yield at_packet(INFO, "no-answers", text, figures, number, time[0])
+        severity, waited = WARNING, direction.end_ns - int(first["time"])
+        if waited <= patience_ns(figures):
+            severity = INFO
+            text += f". Or one comes later: the capture ends {measured_s_text(waited / 1e9)} after the first request"
+        yield at_packet(severity, "no-answers", text, figures, first["number"], first["time"])
         return
     pending = known.are(PENDING)
     if not pending.any():
