@@ -302,7 +302,9 @@ class _Said:
         """PSNs whose first transmission was lost before the place of the capture, and came as a retransmission."""
         point = self.draw.place
         first = {packet.psn: packet for packet in self.made.packets if packet.forward and not packet.rtx}
-        begun = next(each.packet.psn for each in self.made.sightings if each.packet.forward and not each.packet.rtx)
+        begun = next(
+            (each.packet.psn for each in self.made.sightings if each.packet.forward and not each.packet.rtx), 1 << 24
+        )
         came = {packet.psn for packet in self.requests if packet.psn >= begun}
         if self.draw.transport == "rc":
             # One for each time the requestor is seen to go back; what else was lost behind it nobody can know.

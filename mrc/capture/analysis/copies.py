@@ -56,7 +56,7 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     # Probes go where requests go; they are too few to show by themselves how slow a path can be.
     asking.allow_as_much_as(there.way)
     noticing = Sightings(notices, _key(notices, notices["probe_id"]))
-    window, window_back, apart = _windows(there, back, requests, answers, flow.mrc)
+    window, window_back, apart, behind = _windows(there, back, requests, answers, flow.mrc)
     doubled, alone = 0, False
     if there.way is not None and window is None and not flow.mrc:
         requests, doubled, alone = _doubled_at_a_place(requests, coarse)
@@ -97,7 +97,7 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
     flow.probes, flow.congestion_notifications = [probes_once.rows], [notices_once.rows]
     more = 2 ** (len(apart) + 1)
     unclear = not flow.mrc and there.way is None and min(map(_usual_sightings, (there, back))) >= more
-    unclear |= alone
+    unclear |= alone or behind
     far = _apart(requests_once, answers_once, near)
     far_hops, far_hops_back = (each.far if flow.mrc and each is not None else frozenset[int]() for each in far)
     reached = _reached(requests_once, far_hops) if far_hops else None
@@ -109,9 +109,10 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
         copies,
         duplicates,
         lone_rows,
-        near.clock_offset,
+        None if unclear else near.clock_offset,
         *far,
         unclear,
+        behind,
         drift,
         reached,
         answered,
@@ -123,30 +124,34 @@ def _of_flow(flow: Flow, usual: Window | None, coarse: bool) -> Window | None:
 
 def _windows(
     there: Sightings, back: Sightings, requests: Rows, answers: Rows, mrc: bool
-) -> tuple[Window | None, Window | None, list[Distance]]:
-    """The distance of copies of requests and of answers; and of RC requests, where no hop limit tells the places apart,
-    the distances of one after the other."""
+) -> tuple[Window | None, Window | None, list[Distance], bool]:
+    """The distance of copies of requests and of answers; of RC requests, where no hop limit tells the places apart,
+    the distances of one after the other; and whether copies behind all others may have been sent again instead."""
     window = there.window(MOST)
     # Where two places have each request twice, they have each answer twice.
     window_back = back.window(MOST, len(window.middles) if window else 1)
     apart: list[Distance] = []
+    behind = False
     if not mrc and there.way is None:
         seen = _usual_sightings(back)
         moving = answers[answers["cack"] > -1 << 60]
         disorder = Disorder(moving["time"], np.maximum.accumulate(moving["cack"]))
-        apart = distances(requests, _key(requests, requests["seq"]), disorder, seen)
+        apart, behind = distances(requests, _key(requests, requests["seq"]), disorder, seen)
         window = apart[0].window if apart else None
     elif (
         window is not None and not there.sole.any() and (len(there.at) < _FEWEST or window.middle >= LEAST_TOLERANCE_NS)
     ):
         # What one place has twice comes from one queue; a go-back takes a round trip.
         window = None
+    if not mrc and window is None and len(back.at) < _FEWEST:
+        # A responder of RC answers again what it has already.
+        window_back = None
     if window is not None and window_back is None:
         window_back = back.window(0.0)
     if mrc and window is None and window_back is not None:
         # Of two places that have all answers one has the requests that were not lost between them.
         window = there.window(_LEAST_ARRIVED)
-    return window, window_back, apart
+    return window, window_back, apart, behind
 
 
 def _doubled_beside_copies(requests: Rows, answers: Rows, window: Window, coarse: bool) -> tuple[Rows, int]:

@@ -107,6 +107,8 @@ class Copies:
     back: Apart | None = None
     # Answers and requests are there more often than the distances found explain, or one place alone has some twice.
     is_unclear: bool = False
+    # Of RC, most packets once more behind all others: copies, or sent again.
+    may_be_resent: bool = False
     drift: Drift | None = None
     # Of MRC, where hop limits tell two places apart: of requests, and of answers.
     reached: Reached | None = None

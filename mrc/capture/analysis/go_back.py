@@ -71,7 +71,9 @@ def gone_back(
     begins = np.flatnonzero(back)
     naks = answers[(answers["kind"] == NAK) & (answers["code"] <= SEQUENCE_ERROR)]
     acks = answers[np.isin(answers["kind"], (ACK, RESPONSE))]
+    sent = _Sent.of(requests)
     soonest, slowest = _times_of_answers(requests, acks)
+    answered_in = soonest or _half_a_reaction(sent, naks)
     # A packet that is refused had come, and all before it.
     telling = answers[np.isin(answers["kind"], (ACK, RESPONSE)) | (answers["kind"] == NAK) & ~_names_a_loss(answers)]
     highest = np.maximum.accumulate(seq) if len(seq) else seq
@@ -79,7 +81,6 @@ def gone_back(
     ends = np.append(begins[1:], len(seq))[: len(begins)]
     earliest = int(seq[0]) if len(seq) else 0
     silent, usual = _silent(requests, acks), int(np.median(np.diff(time))) if len(time) > 1 else 0
-    sent = _Sent.of(requests)
     # When it goes back: what was acknowledged then, and how many answers there had been.
     acknowledged_at = known.edge_at(time[begins], int(NEVER)).tolist()
     acks_before = np.searchsorted(acks["time"], time[begins]).tolist()
@@ -94,16 +95,16 @@ def gone_back(
     following = seq[np.minimum(begins + 1, len(seq) - 1)] - seq[begins] if len(seq) else seq
     once_more = (begins > 0) & (seq[begins - 1] == seq[begins]) & (time[begins] - time[begins - 1] <= _PAUSE * usual)
     going_on = time[begins[((following == 0) | (following == 1)) & ~once_more]]
-    unseen, pass_begin, next_head, last_first = 0, -int(NEVER), -1, 0
+    unseen, pass_begin, next_head, pass_from, last_first = 0, -int(NEVER), -1, -1, 0
     for begin, end, nak, edge_then, before in zip(
         begins.tolist(), ends.tolist(), nak_at.tolist(), acknowledged_at, acks_before, strict=True
     ):
-        last_begin, last_head = pass_begin, next_head
+        last_begin, last_head, last_from = pass_begin, next_head, pass_from
         pass_highest = int(seq[last_first:begin].max()) if begin > last_first else -1
         last_first = begin
         # It goes back to what is not acknowledged; where that does not come here it was lost once more.
         head = min(int(seq[begin]), edge_then + 1)
-        pass_begin, next_head = int(time[begin]), head
+        pass_begin, next_head, pass_from = int(time[begin]), head, int(seq[begin])
         named = naks[nak] if nak >= 0 and naks["time"][nak] >= last_begin else None
         if named is not None:
             psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
@@ -112,12 +113,15 @@ def gone_back(
                 answered = int(time[begin]) + soonest
                 after = int(np.searchsorted(going_on, answered, "right"))
                 until = int(going_on[after]) if after < len(going_on) else int(NEVER)
-                had_come += _had_come(acks, silent, answered, until)
+                # A NAK that names one behind it sooner than what was sent again can have come.
+                too_soon = not behind and psn > last_from and last_begin < named["time"] < last_begin + answered_in
+                had_come += _had_come(acks, silent, answered, until, psn) or bool(too_soon)
             # The answer and what is sent again may have one time stamp.
             at = sent.last_before(psn, min(int(named["time"]), int(time[begin]) - 1))
             if at >= 0 and (refused or requests["time"][at] >= last_begin or last_head > psn):
                 (found.refused if refused else found.lost)[at] = True
                 found.by_nak[at] = True
+                doubtful[at] = not refused and (not len(telling) or time[begin] + answered_in > telling["time"][-1])
             else:
                 unseen += not refused and (psn >= earliest or last_begin > -int(NEVER))
             continue
@@ -169,19 +173,31 @@ def gone_back(
     )
 
 
+def _half_a_reaction(sent: _Sent, naks: Rows) -> int:
+    """Half of the usual time from the packet behind the one that a NAK names to the NAK; 0 without NAKs. (What came
+    behind a gap may be one further behind, or have been sent once more.)"""
+    took = []
+    for psn, when in zip((naks["cack"] + 2).tolist(), naks["time"].tolist(), strict=True):
+        at = sent.last_before(psn, when - 1)
+        if at >= 0:
+            took.append(when - int(sent.time[at]))
+    return int(np.median(took)) // 2 if took else 0
+
+
 def _overtaken(seq: I64) -> bool:
     """Whether a packet stands alone behind a higher PSN, in order of time, and the next goes on behind that. (A
     requestor that goes back sends all from there on.)"""
     return bool(((seq[1:-1] < seq[:-2]) & (seq[2:] == seq[:-2] + 1)).any())
 
 
-def _had_come(acks: Rows, silent: I64, begin: int, end: int) -> bool:
+def _had_come(acks: Rows, silent: I64, begin: int, end: int, named: int) -> bool:
     """Whether an answer is to a packet that the responder had already: it acknowledges no more than the one before it,
-    or a packet that does not ask (`silent`). After a NAK the responder had nothing of what is sent again, unless that
-    came late."""
+    or than the NAK of packet `named` did, or a packet that does not ask (`silent`). After a NAK the responder had
+    nothing of what is sent again, unless that came late."""
     low, high = int(np.searchsorted(acks["time"], begin, "right")), int(np.searchsorted(acks["time"], end))
     cack = acks["cack"][max(0, low - 1) : high]
-    return bool((cack[1:] <= cack[:-1]).any() or np.isin(acks["cack"][low:high], silent).any())
+    had = (cack[1:] <= cack[:-1]).any() or (acks["cack"][low:high] < named).any()
+    return bool(had or np.isin(acks["cack"][low:high], silent).any())
 
 
 def _may_hide(requests: Rows, usual: int) -> bool:

@@ -27,6 +27,8 @@ _LEAST_SHARE = 0.4
 _MIXED = 0.2
 _MOST_DISTANCES = 3
 _FEWEST = 3
+# Requests that go back no more often than this may be copies behind all that they are of, or all sent again.
+_FEW_BACK = 3
 _LEAST_SPREAD_NS = 200
 # How many times their usual spread distances may differ: what fits best is tried out.
 _SPREADS = (2, 4, 8)
@@ -63,20 +65,27 @@ class Disorder:
         return int((behind | settled).sum())
 
 
-def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list[Distance]:
-    """The distances at which copies stand, to be taken out one after the other; none where there are no copies.
-    `requests` in order of time; `seen`: how often most of the answers are in the file."""
+def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> tuple[list[Distance], bool]:
+    """The distances at which copies stand, to be taken out one after the other, none where there are no copies; and
+    whether a requestor that goes back a few times may have sent again what stands at one of them. `requests` in order
+    of time; `seen`: how often most of the answers are in the file."""
     rows, key = _sample(requests, key)
     found: list[Distance] = []
+    unclear = False
     while len(rows) > 1 and len(found) < _MOST_DISTANCES:
         before = disorder.of(rows["seq"], rows["time"])
         doubled = seen >= 2 ** (len(found) + 1)
-        if before < _FEWEST or (not doubled and before < _MIXED * len(rows)):
-            break
         order = np.argsort(key, kind="stable")
         time_by_key, begins = rows["time"][order], _begins(key[order])
+        candidates = _candidates(time_by_key, key[order])
+        back = int((rows["seq"][1:] <= rows["seq"][:-1]).sum())
+        may_be_resent = back <= _FEW_BACK and any(middle > LEAST_TOLERANCE_NS for middle, _ in candidates)
+        # What a place has twice are answers too.
+        unclear |= may_be_resent and (doubled or not seen)
+        if before < _FEWEST or (not doubled and (may_be_resent or before < _MIXED * len(rows))):
+            break
         tried = []
-        for middle, spread in _candidates(time_by_key, key[order]):
+        for middle, spread in candidates:
             tolerances = dict.fromkeys(_LEAST_SPREAD_NS + min(times * spread, middle // 2) for times in _SPREADS)
             near = _near(time_by_key, begins, middle, max(tolerances))
             for tolerance, nearest_first in product(tolerances, (False, True)):
@@ -93,7 +102,7 @@ def distances(requests: Rows, key: I64, disorder: Disorder, seen: float) -> list
             break
         found.append(distance)
         rows, key = rows[left], key[left]
-    return found
+    return found, unclear
 
 
 def _sample(requests: Rows, key: I64) -> tuple[Rows, I64]:

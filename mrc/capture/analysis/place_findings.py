@@ -200,7 +200,8 @@ def _uncounted(direction: Direction) -> Iterator[Finding]:
             text = f"packets came out of order, which RC takes for losses: {count} of a sequence error"
             yield _of(WARNING, "out-of-order", text, figures, reported, len(reported))
             return
-        lost = "packets were lost" if known.in_order else "packets were lost or came late"
+        sure = known.in_order and not known.doubtful.any()
+        lost = "packets were lost" if sure else "packets were lost or came late"
         text = f"{lost}: {count} of a sequence error; this capture does not show how many packets"
         yield _of(WARNING, "loss", text, figures, reported, len(reported))
     elif figures.transport == "mrc" and figures.missing_before_capture is None and figures.lost is None:
@@ -232,6 +233,7 @@ def _twice(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     if figures.copies_left_out:
         text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
+        text += "" if figures.packets is not None else ", if they were not sent again"
         yield Finding(INFO, "copies", text, figures.name)
     if figures.duplicates:
         text, doubled = f"{plural(figures.duplicates, 'packet')} doubled by the network", direction.doubled

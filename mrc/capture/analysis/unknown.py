@@ -42,6 +42,11 @@ def unknowable(flow: Flow, point: CapturePoint, requests: int, answers: int) -> 
         found.append("SACKs lost on their way here are not seen; a retransmission may have been acknowledged in one")
     elif point.side == UNKNOWN and answers:
         found.append("figures are those of a capture at the sender, which this may not be")
+    if flow.copies.may_be_resent:
+        found.append(
+            "most packets come once more behind the others, all as much later: whether the capture has them twice or "
+            "they were sent again does not show, nor how many were sent and how many lost"
+        )
     if not flow.mrc:
         found.append("RC has one path: no path figures but those of the whole")
     return found
