@@ -44,15 +44,15 @@ def forked(argv: Sequence[str], *, env: Mapping[str, str] | None = None, **optio
     the dynamic linker or a library reads while it is loaded (LD_PRELOAD, OMP_NUM_THREADS) have no effect.
     """
     # Popen makes the pipes, the session and the streams. Its fork never comes to exec.
-    return subprocess.Popen(list(argv), env=env, preexec_fn=partial(_become, list(argv), env), **options)
+    return subprocess.Popen(list(argv), env=env, preexec_fn=partial(become, list(argv), env), **options)
 
 
 # The parent's streams: if they were freed in the fork, they would write there what the parent has yet to write.
 _of_the_parent: list[Any] = []
 
 
-def _become(argv: list[str], environment: Mapping[str, str] | None) -> NoReturn:
-    """Run `argv` in a process that was just forked, and end it."""
+def become(argv: list[str], environment: Mapping[str, str] | None) -> NoReturn:
+    """Run `argv`, a command of `python`, in this process, which was just forked and has its streams; end it."""
     status = 1
     try:
         # Sockets and pipes of the parent, and the pipe on whose end Popen waits.

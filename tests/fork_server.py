@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
@@ -10,11 +11,12 @@ import os
 import resource
 import signal
 import socket
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-from mrc.child import forked
+from mrc.child import become
 from mrc.lab.namespace import enter
 
 # What each command imports when it runs, and what these modules import; functions that import are called.
@@ -52,6 +54,9 @@ MODULES = {
     "wireshark": "mrc.cli.wireshark mrc.capture.wireshark",
 }
 _REQUEST_BYTES = 1 << 20
+_CLONE_PARENT = 0x8000
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+_libc = ctypes.PyDLL(None, use_errno=True)  # which keeps the interpreter's lock, as os.fork does
 
 
 @contextmanager
@@ -66,10 +71,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def serve(requests: socket.socket) -> None:
-    """Fork a command for each request, until the other end is closed; the answer to each is a process id, or an error.
-
-    The commands become children of the one that asks, which is to be a subreaper meanwhile (prctl(2)).
-    """
+    """Fork a command for each request, until the other end is closed; the answer to each is its process id."""
     while True:
         request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
         if not request:
@@ -77,17 +79,28 @@ def serve(requests: socket.socket) -> None:
         asked = json.loads(request)
         for command in asked["argv"][3:4]:
             _import_for(command)
-        reading, writing = os.pipe()
-        between = os.fork()
-        if not between:
-            _start(asked, descriptors, writing)
-        for descriptor in (*descriptors, writing):
+        process = _sibling()
+        if not process:
+            _start(asked, descriptors)
+        for descriptor in descriptors:
             os.close(descriptor)
-        with open(reading) as answer:
-            said = answer.read()
-        # From here on it has the process that asks as its parent.
-        os.waitpid(between, 0)
-        requests.send(said.encode() or b"the fork of the fork server ended")
+        requests.send(str(process).encode())
+
+
+def _sibling() -> int:
+    """As os.fork, but the fork is a child of this process's own parent, which asks for it: clone(2).
+
+    A fork between the two, whose end would leave it to that parent, costs as much as the command itself.
+    """
+    ctypes.pythonapi.PyOS_BeforeFork()
+    process = int(_libc.syscall(_SYS_CLONE[os.uname().machine], _CLONE_PARENT, 0, 0, 0, 0))
+    if process:
+        ctypes.pythonapi.PyOS_AfterFork_Parent()
+    else:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+    if process < 0:
+        raise OSError(ctypes.get_errno(), "clone")
+    return process
 
 
 def _import_for(command: str) -> None:
@@ -100,28 +113,25 @@ def _import_for(command: str) -> None:
                 getattr(imported, function)()
 
 
-def _start(request: dict[str, Any], descriptors: list[int], answer: int) -> None:
-    """Start the command, in a process that then ends."""
+def _start(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Become the command, and end with it."""
     try:
         network, *streams = descriptors
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
         enter(network)
         os.sched_setaffinity(0, request["processors"])
         signal.pthread_sigmask(signal.SIG_SETMASK, request["blocked"])
         os.umask(request["umask"])
         for number, most in request["limits"]:
             resource.setrlimit(number, (most, resource.getrlimit(number)[1]))
-        program = forked(
-            request["argv"],
-            env=request["environment"],
-            cwd=request["folder"],
-            start_new_session=request["session"],
-            **dict(zip(("stdin", "stdout", "stderr"), streams, strict=True)),
-        )
-        os.write(answer, str(program.pid).encode())
-    except BaseException as error:
-        os.write(answer, repr(error).encode())
-    finally:
-        os._exit(0)
+        os.chdir(request["folder"])
+        if request["session"]:
+            os.setsid()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    become(request["argv"], request["environment"])
 
 
 if __name__ == "__main__":

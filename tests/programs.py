@@ -9,7 +9,6 @@ subprocess, or have the command started by another program (`prlimit`, `sh`).
 from __future__ import annotations
 
 import atexit
-import ctypes
 import json
 import os
 import signal
@@ -24,11 +23,9 @@ from typing import Any
 from mrc.lab.namespace import in_namespace
 
 MRC = (sys.executable, "-m", "mrc")
-_PR_SET_CHILD_SUBREAPER = 36
 _ANSWER_BYTES = 4096
 # What an interpreter, or a library while it is loaded, reads of its environment.
 _READ_AT_THE_START = ("PYTHON", "LD_", "MRC_CORE", "LC_", "LANG", "TZ", "OMP_", "OPENBLAS_")
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def start(
@@ -145,15 +142,12 @@ class _Server:
                 "umask": mask,
             }
             try:
-                # The process between server and command ends at once, and this one becomes the command's parent.
-                _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
                 socket.send_fds(self._ours, [json.dumps(request).encode()], [network, *streams])
                 answer = self._ours.recv(_ANSWER_BYTES).decode()
             finally:
-                _libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
                 os.close(network)
-        if not answer.isdecimal():
-            raise OSError(answer or f"the fork server has ended: {self._process.poll()}")
+        if not answer:
+            raise OSError(f"the fork server has ended: {self._process.poll()}")
         return int(answer)
 
 
