@@ -173,6 +173,7 @@ def test_a_citation_that_leads_nowhere_is_found(text: str, right: bool) -> None:
         (ROW.format(1), 'def test_a() -> None:\n    """MRC-X-01."""\n', 0, ""),
         (ROW.format(1) + ROW.format(2), 'def test_a() -> None:\n    """MRC-X-01..02."""\n', 0, ""),
         (ROW.format(1), '@case("MRC-X-01/variant", look_at="it")\ndef it() -> None:\n    pass\n', 0, ""),
+        (ROW.format(1), '@NET.case("MRC-X-01", look_at="it")\ndef it() -> None:\n    pass\n', 0, ""),
         # Only a test or a case tests.
         (ROW.format(1), '@case("MRC-X-02")\ndef it() -> None:\n    """MRC-X-01."""\n', 1, "MRC-X-01"),
         (ROW.format(1), 'def test_a() -> None:\n    """Of a command."""\n    run("MRC-X-01")\n', 1, "MRC-X-01"),
@@ -188,7 +189,7 @@ def test_a_citation_that_leads_nowhere_is_found(text: str, right: bool) -> None:
 def test_a_requirement_without_a_test_and_an_unknown_id_are_found(
     tmp_path: Path, rows: str, test: str, code: int, says: str
 ) -> None:
-    place = "mrc/conformance/cases/it.py" if "@case" in test else "tests/test_it.py"
+    place = "mrc/conformance/cases/it.py" if "case(" in test else "tests/test_it.py"
     for name, text in (("docs/contributing/requirements.md", HEAD + rows), (place, test)):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -115,7 +116,7 @@ def test_list_prints_every_case() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == [each.id for each in catalogue()]
     document = json.loads(mrc("list", "--json").stdout)
     assert [each["id"] for each in document["cases"]] == [each.id for each in catalogue()]
-    assert all(each["script"].startswith("@case(") for each in document["cases"])
+    assert all(re.match(r"@([A-Z_]+\.)?case\(", each["script"]) for each in document["cases"])
 
 
 def test_list_shows_a_script() -> None:

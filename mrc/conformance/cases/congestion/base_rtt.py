@@ -17,12 +17,7 @@ LONG_AND_FAST = Network(gbps=400, base_rtt=us(24))
 SLOW = Network(gbps=0.1)
 
 
-@case(
-    "MRC-CC-22",
-    path_mtu=1024,
-    options=LONG.options(),
-    look_at="when max_cwnd and the window follow a lower base_rtt: with the SACK that brings it",
-)
+@LONG.case("MRC-CC-22", look_at="when max_cwnd and the window follow a lower base_rtt: with the SACK that brings it")
 def a_lower_base_rtt_clamps_the_window_at_once(bench: Bench) -> None:
     """A window of 162 packets for a base RTT of 24 us. One SACK with a round trip of 12 us: no packet leaves until 80
     are in flight."""
@@ -33,12 +28,7 @@ def a_lower_base_rtt_clamps_the_window_at_once(bench: Bench) -> None:
     flow.expect_window(LONG.max_cwnd / 2, slack=0)
 
 
-@case(
-    "MRC-CC-22/target",
-    path_mtu=1024,
-    options=LONG.options(),
-    look_at="whether target follows a lower base_rtt: it keeps its start value",
-)
+@LONG.case("MRC-CC-22/target", look_at="whether target follows a lower base_rtt: it keeps its start value")
 def target_keeps_its_start_value(bench: Bench) -> None:
     """Base RTT becomes 12 us where it was 24 at the start. A window that is marked with a delay of 18 us, long so,
     stays as it is: target is 24 us still."""
@@ -51,11 +41,8 @@ def target_keeps_its_start_value(bench: Bench) -> None:
     flow.expect_window(LONG.max_cwnd / 2)
 
 
-@case(
-    "MRC-CC-22/fi",
-    path_mtu=1024,
-    options=LONG_AND_FAST.options(initial_cwnd=44_000),
-    look_at="whether fi follows a lower base_rtt: it keeps its start value",
+@LONG_AND_FAST.case(
+    "MRC-CC-22/fi", initial_cwnd=44_000, look_at="whether fi follows a lower base_rtt: it keeps its start value"
 )
 def fi_keeps_its_start_value(bench: Bench) -> None:
     """Base RTT becomes 12 us where it was 24 at the start. From 40 packets on a window is acknowledged with 30 us of
@@ -87,7 +74,7 @@ def _window_after(bench: Bench, until: int) -> Flow:
     return flow
 
 
-@case("MRC-CC-23", path_mtu=1024, options=FULL.options(), look_at="how long a round trip counts for base_rtt: 10 s")
+@FULL.case("MRC-CC-23", look_at="how long a round trip counts for base_rtt: 10 s")
 def base_rtt_is_forgotten(bench: Bench) -> None:
     """A round trip of 12 us, then only such of 24 us. After 12 s these are the base RTT, and a path that was slow is an
     idle one: max_cwnd is 162 packets instead of 81, and the window grows beyond 90."""
@@ -95,23 +82,13 @@ def base_rtt_is_forgotten(bench: Bench) -> None:
     bench.check(90 < found <= 163, "91 to 163 packets in flight", f"there are {found}")
 
 
-@case(
-    "MRC-CC-23/remembered",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether a round trip counts for base_rtt for 10 s",
-)
+@FULL.case("MRC-CC-23/remembered", look_at="whether a round trip counts for base_rtt for 10 s")
 def base_rtt_is_remembered(bench: Bench) -> None:
     """Base RTT is remembered: 9 s after a round trip of 12 us it is 12 us still, and the window 81 packets."""
     _window_after(bench, seconds(9)).expect_window(FULL.max_cwnd, slack=0)
 
 
-@case(
-    "MRC-CC-24",
-    path_mtu=1024,
-    options=SLOW.options(),
-    look_at="max_cwnd where 1.5 BDP are less than two packets: two packets",
-)
+@SLOW.case("MRC-CC-24", look_at="max_cwnd where 1.5 BDP are less than two packets: two packets")
 def max_cwnd_is_at_least_two_packets(bench: Bench) -> None:
     """1.5 BDP are 225 bytes: two packets leave, and two are in flight after some windows too."""
     flow = Flow(bench)
@@ -121,12 +98,7 @@ def max_cwnd_is_at_least_two_packets(bench: Bench) -> None:
     flow.expect_window(2 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-24/freak",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="what one round trip that is far too short does to the window",
-)
+@FULL.case("MRC-CC-24/freak", look_at="what one round trip that is far too short does to the window")
 def a_freak_sample_leaves_two_packets(bench: Bench) -> None:
     """One SACK comes 100 ns after its packet was sent: 1.5 BDP are 750 bytes then, and the window becomes two
     packets."""
@@ -204,12 +176,7 @@ def the_line_rate_has_a_default(bench: Bench) -> None:
     bench.check(2 <= left < max(count, 3), f"less than {count} packets in flight then", f"there are {left}")
 
 
-@case(
-    "MRC-CC-34/configured",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether a base RTT that is configured is used from the first packet on",
-)
+@FULL.case("MRC-CC-34/configured", look_at="whether a base RTT that is configured is used from the first packet on")
 def a_configured_base_rtt_is_used(bench: Bench) -> None:
     """With 12 us configured 81 packets leave before anything was measured, though EV probes would find 100 us."""
     bench.answer_after = us(100)

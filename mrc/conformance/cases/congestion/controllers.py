@@ -13,12 +13,7 @@ START = 44_000
 FAST = Network(gbps=400)
 
 
-@case(
-    "MRC-CC-01",
-    path_mtu=1024,
-    options={**FULL.options(), "controller": "uet-1.0-nscc"},
-    look_at="whether NSCC is known by its name in the control API",
-)
+@FULL.case("MRC-CC-01", controller="uet-1.0-nscc", look_at="whether NSCC is known by its name in the control API")
 def nscc_is_known_by_its_name(bench: Bench) -> None:
     """With a controller named uet-1.0-nscc the window is 1.5 BDP, and a window marked with 45 us of delay halves it."""
     flow = Flow(bench)
@@ -53,13 +48,7 @@ def nscc_is_the_default(bench: Bench) -> None:
     bench.check(low <= found <= high, f"{low} to {high} of {before} packets in flight", f"there are {found}")
 
 
-@case(
-    "MRC-CC-02",
-    path_mtu=1024,
-    connections=2,
-    options=FULL.options(),
-    look_at="whether QPs to one destination share a window",
-)
+@FULL.case("MRC-CC-02", connections=2, look_at="whether QPs to one destination share a window")
 def qps_to_one_destination_share_a_window(bench: Bench) -> None:
     """The first QP fills a window of 81 packets: nothing of a second one leaves. Once 20 packets of the first, which
     has no more, are acknowledged, 20 of the second leave."""
@@ -74,13 +63,7 @@ def qps_to_one_destination_share_a_window(bench: Bench) -> None:
     bench.check(19 <= found <= 21, "19 to 21 packets of the second QP", f"there are {found}")
 
 
-@case(
-    "MRC-CC-02/marks",
-    path_mtu=1024,
-    connections=2,
-    options=FULL.options(),
-    look_at="whether what one QP is told counts for all to the destination",
-)
+@FULL.case("MRC-CC-02/marks", connections=2, look_at="whether what one QP is told counts for all to the destination")
 def marks_of_one_qp_count_for_the_other(bench: Bench) -> None:
     """A window of 81 packets of the first QP is marked, with a delay of 45 us, and 41 packets of a second QP leave
     when all is acknowledged."""
@@ -93,12 +76,7 @@ def marks_of_one_qp_count_for_the_other(bench: Bench) -> None:
     other.expect_window(FULL.max_cwnd / 2)
 
 
-@case(
-    "MRC-CC-03",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="the size of a packet: UDP length + 40, its headers and padding too",
-)
+@FULL.case("MRC-CC-03", look_at="the size of a packet: UDP length + 40, its headers and padding too")
 def a_packet_counts_with_its_headers(bench: Bench) -> None:
     """Writes of 5 bytes are packets of some 90 with headers and padding: 90,000 bytes of window are about a thousand of
     these."""
@@ -106,10 +84,9 @@ def a_packet_counts_with_its_headers(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case(
+@FAST.case(
     "MRC-CC-03/rcvd-bytes",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="where the bytes acknowledged come from: the sender's own records, not rcvd_bytes",
 )
 def rcvd_bytes_is_not_believed(bench: Bench) -> None:
@@ -121,10 +98,9 @@ def rcvd_bytes_is_not_believed(bench: Bench) -> None:
     flow.expect_window(grown(START, flow.acked_bytes, FAST.fi(flow.mss)) + FAST.eta(flow.mss), slack=2)
 
 
-@case(
+@FAST.case(
     "MRC-CC-03/newly",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="whether what was acknowledged before counts again with each SACK that reports it",
 )
 def only_what_is_newly_acknowledged_counts(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from mrc.conformance.cases.congestion.flow import Flow
 from mrc.conformance.cases.congestion.network import Network
-from mrc.conformance.script import TRIM_NACK, Bench, case, us, wire
+from mrc.conformance.script import TRIM_NACK, Bench, us, wire
 
 # 90,000 bytes, 81 packets: at max_cwnd nothing increases it.
 FULL = Network(gbps=40)
@@ -18,12 +18,7 @@ def _later_packets(flow: Flow) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case(
-    "MRC-CC-16",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="what a packet lost untrimmed does to the window: its size comes off",
-)
+@FULL.case("MRC-CC-16", look_at="what a packet lost untrimmed does to the window: its size comes off")
 def a_lost_packet_takes_its_size_off(bench: Bench) -> None:
     """Of a full window of 81 packets PSN 20 to 24 are missing, which PSN 83, sent 24 us later, tells: the window
     becomes 76 packets."""
@@ -34,9 +29,7 @@ def a_lost_packet_takes_its_size_off(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd - 5 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-16/floor", path_mtu=1024, options=FULL.options(), look_at="what losses leave of a small window: one packet"
-)
+@FULL.case("MRC-CC-16/floor", look_at="what losses leave of a small window: one packet")
 def losses_leave_one_packet(bench: Bench) -> None:
     """A penalty of the receiver's has made the window ten packets or fewer, 25 of 45 in flight are lost then. Of what
     is left one packet at a time may leave."""
@@ -64,35 +57,22 @@ def _nack_five(bench: Bench, reason: int) -> None:
     flow.expect_window(FULL.max_cwnd - 5 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-18",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="what a NACK does to the window where quick adapt does not act",
-)
+@FULL.case("MRC-CC-18", look_at="what a NACK does to the window where quick adapt does not act")
 def a_nack_takes_its_size_off(bench: Bench) -> None:
     """Of a full window of 81 packets five are NACKed NO_RESOURCE before any interval has begun: it becomes 76."""
     _nack_five(bench, wire.NO_RESOURCE)
 
 
-@case(
-    "MRC-CC-18/trimmed",
-    path_mtu=1024,
-    agreed=[TRIM_NACK],
-    options=FULL.options(),
-    look_at="whether the size of a trimmed packet comes off the window too",
+@FULL.case(
+    "MRC-CC-18/trimmed", agreed=[TRIM_NACK], look_at="whether the size of a trimmed packet comes off the window too"
 )
 def a_trimmed_packet_takes_its_size_off(bench: Bench) -> None:
     """Of a full window of 81 packets five are NACKed TRIMMED before any interval has begun: it becomes 76."""
     _nack_five(bench, wire.TRIMMED)
 
 
-@case(
-    "MRC-CC-18/floor",
-    path_mtu=1024,
-    agreed=[TRIM_NACK],
-    options=FULL.options(initial_cwnd=4_400),
-    look_at="what NACKs leave of a small window: one packet",
+@FULL.case(
+    "MRC-CC-18/floor", agreed=[TRIM_NACK], initial_cwnd=4_400, look_at="what NACKs leave of a small window: one packet"
 )
 def nacks_leave_one_packet(bench: Bench) -> None:
     """The window is four packets and all four are NACKed TRIMMED: one packet leaves again."""
@@ -105,12 +85,7 @@ def nacks_leave_one_packet(bench: Bench) -> None:
 # ------------------------------------------------------------------ the receiver's penalty
 
 
-@case(
-    "MRC-CC-19",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="the window under a penalty: min(cwnd, inflight) - (p n >> 7)",
-)
+@FULL.case("MRC-CC-19", look_at="the window under a penalty: min(cwnd, inflight) - (p n >> 7)")
 def a_penalty_takes_its_share_off(bench: Bench) -> None:
     """Of a full window of 81 packets 20 are acknowledged with rcv_cwnd_pen 64: 61 are in flight by then, and half of
     20 come off these."""
@@ -120,12 +95,7 @@ def a_penalty_takes_its_share_off(bench: Bench) -> None:
     flow.expect_window(51 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-19/no-increase",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=44_000),
-    look_at="whether inc grows while there is a penalty",
-)
+@FAST.case("MRC-CC-19/no-increase", initial_cwnd=44_000, look_at="whether inc grows while there is a penalty")
 def nothing_increases_a_penalised_window(bench: Bench) -> None:
     """Each ten packets without a mark would add four or more. From 40 packets on 20 are acknowledged with rcv_cwnd_pen
     1, ten of them below target and ten above: but for eta, one packet in all, none leaves."""
@@ -136,9 +106,7 @@ def nothing_increases_a_penalised_window(bench: Bench) -> None:
     bench.check(20 <= found <= 22, "20 to 22 packets in flight", f"there are {found}")
 
 
-@case(
-    "MRC-CC-19/floor", path_mtu=1024, options=FULL.options(), look_at="what a penalty leaves of the window: one packet"
-)
+@FULL.case("MRC-CC-19/floor", look_at="what a penalty leaves of the window: one packet")
 def a_penalised_window_keeps_one_packet(bench: Bench) -> None:
     """Of 81 packets 80 are acknowledged with rcv_cwnd_pen 127. Once the last is acknowledged too, one packet leaves."""
     flow = _begin(bench)
@@ -147,12 +115,7 @@ def a_penalised_window_keeps_one_packet(bench: Bench) -> None:
     flow.expect_window(flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-20",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="which window is restored: the one before the first penalty",
-)
+@FULL.case("MRC-CC-20", look_at="which window is restored: the one before the first penalty")
 def the_window_before_the_first_penalty_is_restored(bench: Bench) -> None:
     """A penalty with restore_cwnd makes a window of 81 packets 51, and another, when it is full again, 36. The next
     SACK, without one, restores the 81."""
@@ -166,12 +129,7 @@ def the_window_before_the_first_penalty_is_restored(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case(
-    "MRC-CC-20/asked",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether a window is restored that nobody asked to be saved",
-)
+@FULL.case("MRC-CC-20/asked", look_at="whether a window is restored that nobody asked to be saved")
 def without_restore_cwnd_nothing_is_restored(bench: Bench) -> None:
     """A penalty without restore_cwnd makes the window 51 packets: the next SACK, without one, leaves it there, but for
     an increase of a packet or two."""
@@ -182,12 +140,7 @@ def without_restore_cwnd_nothing_is_restored(bench: Bench) -> None:
     flow.expect_window(52 * flow.mtu)
 
 
-@case(
-    "MRC-CC-26",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether a penalty cuts a window that the application does not fill",
-)
+@FULL.case("MRC-CC-26", look_at="whether a penalty cuts a window that the application does not fill")
 def a_penalty_spares_a_window_that_is_not_full(bench: Bench) -> None:
     """The application posts ten packets where the window is 81, and the SACKs of all have rcv_cwnd_pen 127: of what is
     posted then 81 packets leave."""
@@ -202,12 +155,7 @@ def a_penalty_spares_a_window_that_is_not_full(bench: Bench) -> None:
 LONG = Network(gbps=40, base_rtt=us(24))
 
 
-@case(
-    "MRC-CC-26/restored",
-    path_mtu=1024,
-    options=LONG.options(),
-    look_at="whether a restored window may be more than max_cwnd has become meanwhile",
-)
+@LONG.case("MRC-CC-26/restored", look_at="whether a restored window may be more than max_cwnd has become meanwhile")
 def a_restored_window_is_at_most_max_cwnd(bench: Bench) -> None:
     """A penalty with restore_cwnd saves a window of 162 packets and makes it 37. Then a round trip of 12 us halves
     max_cwnd. When the penalty ends, within the same period, the window becomes 81 packets."""
@@ -225,11 +173,9 @@ def a_restored_window_is_at_most_max_cwnd(bench: Bench) -> None:
 # ------------------------------------------------------------------ in flight
 
 
-@case(
+@FULL.case(
     "MRC-CC-21",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=FULL.options(),
     look_at="whether what a NACK took off inflight comes off again when it is acknowledged after all",
 )
 def what_was_nacked_is_taken_off_once(bench: Bench) -> None:
@@ -243,10 +189,8 @@ def what_was_nacked_is_taken_off_once(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd - 10 * flow.mtu, slack=0)
 
 
-@case(
+@FULL.case(
     "MRC-CC-21/lost",
-    path_mtu=1024,
-    options=FULL.options(),
     look_at="whether what was lost comes off inflight, and comes off again when it is acknowledged after all",
 )
 def what_was_lost_is_taken_off_once(bench: Bench) -> None:
@@ -263,11 +207,9 @@ def what_was_lost_is_taken_off_once(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd - 5 * flow.mtu, slack=0)
 
 
-@case(
+@FULL.case(
     "MRC-CC-21/again",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=FULL.options(),
     look_at="whether a retransmission counts as in flight, as the first transmission did",
 )
 def a_retransmission_is_in_flight_again(bench: Bench) -> None:
@@ -287,12 +229,7 @@ def a_retransmission_is_in_flight_again(bench: Bench) -> None:
     flow.expect_window(cwnd, slack=0)
 
 
-@case(
-    "MRC-CC-21/twice",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether a packet that is acknowledged twice comes off inflight twice",
-)
+@FULL.case("MRC-CC-21/twice", look_at="whether a packet that is acknowledged twice comes off inflight twice")
 def what_is_acknowledged_twice_is_taken_off_once(bench: Bench) -> None:
     """Ten packets are acknowledged one by one from the top, by SACKs whose bitmaps go on reporting them, then by a
     transport ACK that covers them all: 81 are in flight each time."""

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import sqrt
 
-from mrc.conformance.script import us
+from mrc.conformance.case import Script
+from mrc.conformance.script import case, us
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +19,32 @@ class Network:
     base_rtt: int = us(12)
     trimming: bool = False
 
-    def options(self, **more: int) -> dict[str, int | str]:
+    def options(self, **more: int | str) -> dict[str, int | str]:
         """The target's settings for it."""
         rate = round(self.gbps * 1_000_000_000)
         network = {"base_rtt_ns": self.base_rtt, "line_rate_bps": rate, "trimming": int(self.trimming)}
         return {"controller": "nscc", **network, **more}
+
+    def case(
+        self,
+        case_id: str,
+        *,
+        look_at: str,
+        agreed: Collection[str] = (),
+        without: Collection[str] = (),
+        connections: int = 1,
+        **more: int | str,
+    ) -> Callable[[Script], Script]:
+        """Make a function a case in this network, with packets of 1024 bytes; `more` are settings of the target."""
+        return case(
+            case_id,
+            look_at=look_at,
+            path_mtu=1024,
+            options=self.options(**more),
+            agreed=agreed,
+            without=without,
+            connections=connections,
+        )
 
     @property
     def bdp(self) -> float:

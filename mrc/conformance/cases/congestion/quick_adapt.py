@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from mrc.conformance.cases.congestion.flow import Flow
 from mrc.conformance.cases.congestion.network import Network
-from mrc.conformance.script import TRIM_NACK, Bench, case, us, wire
+from mrc.conformance.script import TRIM_NACK, Bench, us, wire
 
 # 90,000 bytes, 81 packets; an eighth are 11,250, a little more than ten packets. Target 12 us, so that quick adapt
 # judges every 24 us; a delay above 48 us is a reason.
@@ -19,12 +19,7 @@ def _open(flow: Flow, rtt: int) -> None:
     flow.sack(1, rtt)
 
 
-@case(
-    "MRC-CC-14",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="what the window becomes when the interval is over: what got through",
-)
+@FULL.case("MRC-CC-14", look_at="what the window becomes when the interval is over: what got through")
 def too_little_cuts_the_window_to_what_got_through(bench: Bench) -> None:
     """The delay is above 48 us. Of 81 packets in flight four are acknowledged 23 us into the interval, which changes
     nothing, and one when it is over: the window becomes these five packets."""
@@ -37,12 +32,7 @@ def too_little_cuts_the_window_to_what_got_through(bench: Bench) -> None:
     flow.expect_window(5 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-14/no-reason",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether little got through is enough without a reason",
-)
+@FULL.case("MRC-CC-14/no-reason", look_at="whether little got through is enough without a reason")
 def too_little_alone_is_no_reason(bench: Bench) -> None:
     """The delay is at most 46 us, nothing is lost or trimmed, and few packets are acknowledged: the window stays."""
     flow = Flow(bench)
@@ -52,12 +42,7 @@ def too_little_alone_is_no_reason(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case(
-    "MRC-CC-14/each",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="what counts as achieved: what was acknowledged in this interval alone",
-)
+@FULL.case("MRC-CC-14/each", look_at="what counts as achieved: what was acknowledged in this interval alone")
 def each_interval_counts_anew(bench: Bench) -> None:
     """Forty packets are acknowledged in the first interval, which is more than an eighth. In the next it is four, with
     a delay above 48 us: the window becomes these four."""
@@ -73,10 +58,9 @@ def each_interval_counts_anew(bench: Bench) -> None:
     flow.expect_window(4 * flow.mtu, slack=0)
 
 
-@case(
+@FULL.case(
     "MRC-CC-14/floor",
-    path_mtu=1024,
-    options=FULL.options(initial_cwnd=11_000),
+    initial_cwnd=11_000,
     look_at="what the window becomes where next to nothing got through: one full packet",
 )
 def what_got_through_is_at_least_one_packet(bench: Bench) -> None:
@@ -102,12 +86,7 @@ def _cut_to_nine(bench: Bench, network: Network, reason: int | None = None) -> F
     return flow
 
 
-@case(
-    "MRC-CC-15",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether marks count whose packets were in flight when it was cut",
-)
+@FULL.case("MRC-CC-15", look_at="whether marks count whose packets were in flight when it was cut")
 def marks_of_what_was_in_flight_are_ignored(bench: Bench) -> None:
     """The window was cut to nine packets with 80 in flight. Marks with 90 us of delay on these change nothing: packets
     leave again when eight are in flight."""
@@ -120,12 +99,7 @@ def marks_of_what_was_in_flight_are_ignored(bench: Bench) -> None:
     bench.check(youngest == 90, "PSN 90 alone to leave", f"PSN {youngest} left")
 
 
-@case(
-    "MRC-CC-15/over",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether marks count again when what was in flight is accounted for",
-)
+@FULL.case("MRC-CC-15/over", look_at="whether marks count again when what was in flight is accounted for")
 def marks_count_again_when_all_is_accounted_for(bench: Bench) -> None:
     """The window was cut to nine packets with 80 in flight, which are acknowledged, with marks. Of the packets that
     follow one is marked, with a delay of 30 us: the window becomes half of it."""
@@ -152,12 +126,8 @@ def _trimmed_cuts(bench: Bench, reason: int) -> Flow:
     return flow
 
 
-@case(
-    "MRC-CC-17",
-    path_mtu=1024,
-    agreed=[TRIM_NACK],
-    options=TRIMMING.options(),
-    look_at="whether a NACK TRIMMED is a reason for quick adapt when the interval ends",
+@TRIMMING.case(
+    "MRC-CC-17", agreed=[TRIM_NACK], look_at="whether a NACK TRIMMED is a reason for quick adapt when the interval ends"
 )
 def a_trimmed_packet_is_a_reason_for_quick_adapt(bench: Bench) -> None:
     """One packet is NACKed TRIMMED in the interval, three are acknowledged, and one when it is over: the window becomes
@@ -166,11 +136,9 @@ def a_trimmed_packet_is_a_reason_for_quick_adapt(bench: Bench) -> None:
     flow.expect_window(4 * flow.mtu, slack=0)
 
 
-@case(
+@TRIMMING.case(
     "MRC-CC-17/last-hop",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=TRIMMING.options(),
     look_at="whether TRIMMED_LASTHOP is a reason as TRIMMED is: both say that packets are too many",
 )
 def a_packet_trimmed_at_the_last_hop_is_a_reason_too(bench: Bench) -> None:
@@ -179,11 +147,9 @@ def a_packet_trimmed_at_the_last_hop_is_a_reason_too(bench: Bench) -> None:
     flow.expect_window(4 * flow.mtu, slack=0)
 
 
-@case(
+@TRIMMING.case(
     "MRC-CC-17/others",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=TRIMMING.options(),
     look_at="whether other NACKs leave a reason for the end of the interval: they do not",
 )
 def other_nacks_are_no_reason_later(bench: Bench) -> None:
@@ -192,11 +158,9 @@ def other_nacks_are_no_reason_later(bench: Bench) -> None:
     flow.expect_window(TRIMMING.max_cwnd - flow.mtu)
 
 
-@case(
+@TRIMMING.case(
     "MRC-CC-17/ignored",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=TRIMMING.options(),
     look_at="whether the bytes of trimmed packets are accounted for when marks are ignored",
 )
 def trimmed_bytes_are_accounted_for(bench: Bench) -> None:
@@ -215,12 +179,7 @@ def trimmed_bytes_are_accounted_for(bench: Bench) -> None:
     flow.expect_window(4.5 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-18/judged",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether a NACK has quick adapt judge at once, as after a loss",
-)
+@FULL.case("MRC-CC-18/judged", look_at="whether a NACK has quick adapt judge at once, as after a loss")
 def a_nack_has_quick_adapt_judge(bench: Bench) -> None:
     """Four packets got through in the interval, without delay. A NACK NO_RESOURCE when it is over: the window becomes
     these four packets."""
@@ -233,7 +192,7 @@ def a_nack_has_quick_adapt_judge(bench: Bench) -> None:
     flow.expect_window(4 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-32", path_mtu=1024, options=FULL.options(), look_at="how little is too little: less than max_cwnd >> 3")
+@FULL.case("MRC-CC-32", look_at="how little is too little: less than max_cwnd >> 3")
 def less_than_an_eighth_is_too_little(bench: Bench) -> None:
     """Max_cwnd is 90,000 bytes, an eighth are 11,250: ten packets, 11,120 bytes or less, are too little."""
     flow = Flow(bench)
@@ -244,12 +203,7 @@ def less_than_an_eighth_is_too_little(bench: Bench) -> None:
     flow.expect_window(10 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-32/enough",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether more than an eighth is taken for too little",
-)
+@FULL.case("MRC-CC-32/enough", look_at="whether more than an eighth is taken for too little")
 def more_than_an_eighth_is_enough(bench: Bench) -> None:
     """With eleven packets the window stays."""
     flow = Flow(bench)
@@ -269,33 +223,21 @@ def _delayed(bench: Bench, network: Network, delay: int) -> Flow:
     return flow
 
 
-@case(
-    "MRC-CC-32/threshold",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="the delay that is a reason without trimming: 4 x target",
-)
+@FULL.case("MRC-CC-32/threshold", look_at="the delay that is a reason without trimming: 4 x target")
 def four_targets_are_a_reason(bench: Bench) -> None:
     """Target is 12 us: with a delay of 49 us two packets are too little, and the window becomes these."""
     flow = _delayed(bench, FULL, us(49))
     flow.expect_window(2 * flow.mtu, slack=0)
 
 
-@case(
-    "MRC-CC-32/below-threshold",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether less than 4 x target is a reason",
-)
+@FULL.case("MRC-CC-32/below-threshold", look_at="whether less than 4 x target is a reason")
 def less_than_four_targets_is_no_reason(bench: Bench) -> None:
     """With a delay of 47 us the window stays."""
     _delayed(bench, FULL, us(47)).expect_window(FULL.max_cwnd)
 
 
-@case(
+@TRIMMING.case(
     "MRC-CC-32/trimming",
-    path_mtu=1024,
-    options=TRIMMING.options(),
     look_at="whether a delay is a reason for quick adapt where switches trim: the threshold is off",
 )
 def with_trimming_no_delay_is_a_reason(bench: Bench) -> None:
@@ -303,11 +245,9 @@ def with_trimming_no_delay_is_a_reason(bench: Bench) -> None:
     _delayed(bench, TRIMMING, us(300)).expect_window(TRIMMING.max_cwnd)
 
 
-@case(
+@TRIMMING.case(
     "MRC-CC-25",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=TRIMMING.options(),
     look_at="whether an interval is judged in which the application sent less than the window",
 )
 def a_pause_is_not_judged(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mrc.conformance.cases.congestion.flow import Flow
 from mrc.conformance.cases.congestion.network import Network
-from mrc.conformance.script import SVC_TIME, TRIM_NACK, Bench, case, us, wire
+from mrc.conformance.script import SVC_TIME, TRIM_NACK, Bench, us, wire
 
 LONG = Network(gbps=40, base_rtt=us(24))
 
@@ -24,12 +24,7 @@ def _expect_not_measured(flow: Flow) -> None:
     flow.expect_window(LONG.max_cwnd, slack=2)
 
 
-@case(
-    "MRC-RTT-01",
-    path_mtu=1024,
-    options=LONG.options(),
-    look_at="whether the SACK of a packet that was sent once measures",
-)
+@LONG.case("MRC-RTT-01", look_at="whether the SACK of a packet that was sent once measures")
 def a_packet_sent_once_measures(bench: Bench) -> None:
     """A SACK 12 us after its packet was sent."""
     flow = Flow(bench)
@@ -37,12 +32,7 @@ def a_packet_sent_once_measures(bench: Bench) -> None:
     _expect_measured(flow)
 
 
-@case(
-    "MRC-RTT-01/trigger",
-    path_mtu=1024,
-    options=LONG.options(),
-    look_at="of which packet the round trip is: the one of ack_psn",
-)
+@LONG.case("MRC-RTT-01/trigger", look_at="of which packet the round trip is: the one of ack_psn")
 def the_trigger_measures(bench: Bench) -> None:
     """The window is full with packets sent at once and PSN 162, sent 24 us later. 12 us after that a SACK covers all of
     them, and the packet that triggered it is PSN 1: the round trip is 36 us."""
@@ -66,11 +56,9 @@ def _sent_again(bench: Bench, times: int) -> Flow:
     return flow
 
 
-@case(
+@LONG.case(
     "MRC-RTT-02",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=LONG.options(),
     look_at="whether the SACK of a packet that was sent again once measures when it has rtx",
 )
 def a_retransmission_measures_with_rtx(bench: Bench) -> None:
@@ -80,11 +68,9 @@ def a_retransmission_measures_with_rtx(bench: Bench) -> None:
     _expect_measured(flow)
 
 
-@case(
+@LONG.case(
     "MRC-RTT-02/original",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=LONG.options(),
     look_at="whether the SACK of a packet that was sent again measures without rtx, when the first may have arrived",
 )
 def an_original_that_was_sent_again_does_not_measure(bench: Bench) -> None:
@@ -94,11 +80,9 @@ def an_original_that_was_sent_again_does_not_measure(bench: Bench) -> None:
     _expect_not_measured(flow)
 
 
-@case(
+@LONG.case(
     "MRC-RTT-03",
-    path_mtu=1024,
     agreed=[TRIM_NACK],
-    options=LONG.options(),
     look_at="whether the SACK of a packet that was sent again twice measures: it may be about either",
 )
 def a_packet_sent_again_twice_does_not_measure(bench: Bench) -> None:
@@ -108,11 +92,10 @@ def a_packet_sent_again_twice_does_not_measure(bench: Bench) -> None:
     _expect_not_measured(flow)
 
 
-@case(
+@LONG.case(
     "MRC-RTT-04",
-    path_mtu=1024,
-    options=LONG.options(timestamps=1),
     without=[SVC_TIME],
+    timestamps=1,
     look_at="where a round trip is taken from: the requestor's own record, not the reflected timestamp",
 )
 def the_reflected_timestamp_is_not_believed(bench: Bench) -> None:
@@ -124,11 +107,10 @@ def the_reflected_timestamp_is_not_believed(bench: Bench) -> None:
     _expect_not_measured(flow)
 
 
-@case(
+@LONG.case(
     "MRC-RTT-04/none",
-    path_mtu=1024,
-    options=LONG.options(timestamps=1),
     without=[SVC_TIME],
+    timestamps=1,
     look_at="whether a round trip is measured where the timestamp reflected is 0",
 )
 def a_round_trip_needs_no_timestamp(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from mrc.conformance.cases.congestion.flow import Flow
 from mrc.conformance.cases.congestion.network import Network, grown
-from mrc.conformance.script import Bench, case, us
+from mrc.conformance.script import Bench, us
 
 # A full window of 90,000 bytes, 81 packets; a base RTT and target of 12 us.
 FULL = Network(gbps=40)
@@ -21,12 +21,7 @@ def _with_average(flow: Flow, delay: int) -> None:
         flow.round(FULL.base_rtt + delay, each=1)
 
 
-@case(
-    "MRC-CC-04",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
-    look_at="what inc grows by below target: alpha x n x (target - delay)",
-)
+@FAST.case("MRC-CC-04", initial_cwnd=START, look_at="what inc grows by below target: alpha x n x (target - delay)")
 def growth_is_proportional_to_what_is_missing(bench: Bench) -> None:
     """From 40 packets on two windows are acknowledged with a delay of 3 us, a quarter of the target, without marks:
     alpha is 16 mss / 12 us, so that inc grows by 12 mss a byte. The window becomes 61 packets."""
@@ -37,11 +32,8 @@ def growth_is_proportional_to_what_is_missing(bench: Bench) -> None:
     flow.expect_window(cwnd, slack=2)
 
 
-@case(
-    "MRC-CC-04/less",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
-    look_at="whether less is missing to the target, the less the window grows",
+@FAST.case(
+    "MRC-CC-04/less", initial_cwnd=START, look_at="whether less is missing to the target, the less the window grows"
 )
 def growth_is_less_near_the_target(bench: Bench) -> None:
     """From 40 packets on two windows are acknowledged with a delay of 9 us, near the target: inc grows by 4 mss a byte,
@@ -59,33 +51,24 @@ def _fair(bench: Bench, delay: int) -> None:
     flow.expect_window(grown(START, flow.acked_bytes, FAST.fi(flow.mss)) + FAST.eta(flow.mss), slack=2)
 
 
-@case(
-    "MRC-CC-05",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
-    look_at="what inc grows by above target: fi x n",
-)
+@FAST.case("MRC-CC-05", initial_cwnd=START, look_at="what inc grows by above target: fi x n")
 def growth_is_fair_above_target(bench: Bench) -> None:
     """From 40 packets on a window is acknowledged with a delay of 18 us, target is 12, without marks: inc grows by 20
     mss a byte. The window becomes 56 packets."""
     _fair(bench, us(18))
 
 
-@case(
-    "MRC-CC-05/far-above",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
-    look_at="whether the delay matters once it is above target: it does not",
+@FAST.case(
+    "MRC-CC-05/far-above", initial_cwnd=START, look_at="whether the delay matters once it is above target: it does not"
 )
 def growth_is_the_same_far_above_target(bench: Bench) -> None:
     """A window of 40 packets, acknowledged with a delay of 42 us, becomes 56 packets, as with 18 us."""
     _fair(bench, us(42))
 
 
-@case(
+@FAST.case(
     "MRC-CC-05/at-target",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="what a delay of just the target is: at or above it, so that growth is fair",
 )
 def growth_is_fair_at_target(bench: Bench) -> None:
@@ -94,12 +77,7 @@ def growth_is_fair_at_target(bench: Bench) -> None:
     _fair(bench, us(12))
 
 
-@case(
-    "MRC-CC-06",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="the factor of a decrease: 1 - gamma (avg_delay - target) / avg_delay",
-)
+@FULL.case("MRC-CC-06", look_at="the factor of a decrease: 1 - gamma (avg_delay - target) / avg_delay")
 def a_marked_window_shrinks_by_the_average_delay(bench: Bench) -> None:
     """The delay has been 18 us for five windows, target is 12: marks make the window 1 - 0.8 x 6 / 18 of 81 packets."""
     flow = Flow(bench)
@@ -109,12 +87,7 @@ def a_marked_window_shrinks_by_the_average_delay(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd * (1 - 0.8 * 6 / 18))
 
 
-@case(
-    "MRC-CC-07",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="how long after a decrease the next may come: more than a base_rtt",
-)
+@FULL.case("MRC-CC-07", look_at="how long after a decrease the next may come: more than a base_rtt")
 def decreases_are_a_base_rtt_apart(bench: Bench) -> None:
     """A window of 81 packets with 24 us of delay: the first mark makes it 0.6 of that. 20 marks 11 us later change
     nothing, though the delay is 35 us; the next, 13 us after the first, makes it 0.5 to 0.6 of what it is."""
@@ -131,12 +104,7 @@ def decreases_are_a_base_rtt_apart(bench: Bench) -> None:
     bench.check(low <= found <= high + 1, f"{low} to {high + 1} packets in flight", f"there are {found}")
 
 
-@case(
-    "MRC-CC-07/average",
-    path_mtu=1024,
-    options=FULL.options(),
-    look_at="whether it is the average that has to be above target",
-)
+@FULL.case("MRC-CC-07/average", look_at="whether it is the average that has to be above target")
 def one_long_delay_is_no_decrease(bench: Bench) -> None:
     """Five windows without delay, then one marked packet with 14 us, target is 12: the average is below, the window
     stays at 81 packets."""
@@ -148,12 +116,7 @@ def one_long_delay_is_no_decrease(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case(
-    "MRC-CC-07/floor",
-    path_mtu=1024,
-    options=FULL.options(initial_cwnd=9_000),
-    look_at="what a decrease stops at: one full packet",
-)
+@FULL.case("MRC-CC-07/floor", initial_cwnd=9_000, look_at="what a decrease stops at: one full packet")
 def decreases_stop_at_one_packet(bench: Bench) -> None:
     """Small packets tell the window to a few bytes. From 8 full packets on eight windows are marked, with a delay
     of 36 us: each is half the last, until there is one full packet, which is twelve of these."""
@@ -163,11 +126,8 @@ def decreases_stop_at_one_packet(bench: Bench) -> None:
     flow.expect_window(flow.mtu)
 
 
-@case(
-    "MRC-CC-08",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
-    look_at="what a mark does below target: nothing, the path was changed instead",
+@FAST.case(
+    "MRC-CC-08", initial_cwnd=START, look_at="what a mark does below target: nothing, the path was changed instead"
 )
 def a_mark_below_target_changes_nothing(bench: Bench) -> None:
     """From 40 packets on two windows are acknowledged with marks and a delay of 6 us, target is 12: but for eta, half a
@@ -178,11 +138,8 @@ def a_mark_below_target_changes_nothing(bench: Bench) -> None:
     flow.expect_window(START + 2 * FAST.eta(flow.mss))
 
 
-@case(
-    "MRC-CC-09",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
-    look_at="what an acknowledgement without a round trip does to the window: nothing",
+@FAST.case(
+    "MRC-CC-09", initial_cwnd=START, look_at="what an acknowledgement without a round trip does to the window: nothing"
 )
 def without_a_sample_nothing_grows(bench: Bench) -> None:
     """From 40 packets on five windows are acknowledged by transport ACKs alone, 12 us apart: the window stays."""
@@ -194,10 +151,9 @@ def without_a_sample_nothing_grows(bench: Bench) -> None:
     flow.expect_window(START, slack=0)
 
 
-@case(
+@HUGE.case(
     "MRC-CC-09/counted",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="whether the bytes of an acknowledgement without a round trip count towards adjust_bytes",
 )
 def bytes_without_a_sample_count(bench: Bench) -> None:
@@ -213,10 +169,9 @@ def bytes_without_a_sample_count(bench: Bench) -> None:
     flow.expect_window(grown(first, flow.mtu, HUGE.fi(flow.mss)))
 
 
-@case(
+@HUGE.case(
     "MRC-CC-10",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="when increases take effect within a period: with more than adjust_bytes acknowledged",
 )
 def increases_take_effect_by_bytes(bench: Bench) -> None:
@@ -233,11 +188,8 @@ def increases_take_effect_by_bytes(bench: Bench) -> None:
     flow.expect_window(first + HUGE.fi(flow.mss) * 9 * flow.mtu / first)
 
 
-@case(
-    "MRC-CC-10/period",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START),
-    look_at="when increases take effect with few bytes: after an adjust period",
+@HUGE.case(
+    "MRC-CC-10/period", initial_cwnd=START, look_at="when increases take effect with few bytes: after an adjust period"
 )
 def increases_take_effect_by_time(bench: Bench) -> None:
     """Fi is 200 mss. A first SACK fulfils. One packet acknowledged 11 us later changes nothing; with another, 13 us
@@ -251,11 +203,8 @@ def increases_take_effect_by_time(bench: Bench) -> None:
     flow.expect_window(first + HUGE.fi(flow.mss) * 2 * flow.mtu / first + HUGE.eta(flow.mss))
 
 
-@case(
-    "MRC-CC-10/anew",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START),
-    look_at="whether inc and received start again at 0 once they took effect",
+@HUGE.case(
+    "MRC-CC-10/anew", initial_cwnd=START, look_at="whether inc and received start again at 0 once they took effect"
 )
 def each_increase_takes_effect_once(bench: Bench) -> None:
     """Fi is 200 mss. A SACK for nine packets fulfils. Eight more at the same time change nothing; one, 13 us later,
@@ -270,10 +219,9 @@ def each_increase_takes_effect_once(bench: Bench) -> None:
     flow.expect_window(first + HUGE.fi(flow.mss) * 9 * flow.mtu / first + HUGE.eta(flow.mss))
 
 
-@case(
+@HUGE.case(
     "MRC-CC-11",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="when eta is added: with a fulfil by period, the first of which is the first of all, and never by bytes",
 )
 def eta_comes_once_a_period(bench: Bench) -> None:
@@ -298,12 +246,7 @@ def eta_comes_once_a_period(bench: Bench) -> None:
 MOST = 88_000
 
 
-@case(
-    "MRC-CC-12",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START, max_cwnd=MOST),
-    look_at="whether a fulfilled increase ends at max_cwnd",
-)
+@HUGE.case("MRC-CC-12", initial_cwnd=START, max_cwnd=MOST, look_at="whether a fulfilled increase ends at max_cwnd")
 def increases_end_at_max_cwnd(bench: Bench) -> None:
     """A window of 40 packets may become 80: acknowledged with a delay above target it would become 130."""
     flow = Flow(bench)
@@ -312,12 +255,7 @@ def increases_end_at_max_cwnd(bench: Bench) -> None:
         flow.expect_window(MOST)
 
 
-@case(
-    "MRC-CC-12/fast",
-    path_mtu=1024,
-    options=HUGE.options(initial_cwnd=START, max_cwnd=MOST),
-    look_at="whether a fast increase ends at max_cwnd",
-)
+@HUGE.case("MRC-CC-12/fast", initial_cwnd=START, max_cwnd=MOST, look_at="whether a fast increase ends at max_cwnd")
 def fast_increases_end_at_max_cwnd(bench: Bench) -> None:
     """A fast increase ends at max_cwnd, 80 packets. Without delay each packet acknowledged would add ten. All SACKs
     of the third window are seen one by one, for a fulfil would hide it."""
@@ -336,10 +274,9 @@ def _begin_fast_increase(flow: Flow, rtt: int) -> None:
     flow.sack(10, rtt)
 
 
-@case(
+@FAST.case(
     "MRC-CC-13",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="fast increase: fi_scale x n an acknowledgement, after more than one cwnd of bytes without delay",
 )
 def an_idle_path_is_taken_fast(bench: Bench) -> None:
@@ -357,10 +294,9 @@ def an_idle_path_is_taken_fast(bench: Bench) -> None:
     flow.expect_window((before + 20) * flow.mtu)
 
 
-@case(
+@FAST.case(
     "MRC-CC-13/ends",
-    path_mtu=1024,
-    options=FAST.options(initial_cwnd=START),
+    initial_cwnd=START,
     look_at="what ends a fast increase: the first delay, and the count starts anew",
 )
 def a_fast_increase_ends_with_the_first_delay(bench: Bench) -> None:
