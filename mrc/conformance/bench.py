@@ -93,6 +93,15 @@ class Bench(TargetSide):
         """EVs from the tester to the target in one plane."""
         return next(each.evs for each in self.planes if each.number == plane)
 
+    def port_mask(self, *planes: int) -> int:
+        """The port_status_mask that says of the ports of these planes, and of no others, that they are up."""
+        return sum(1 << plane + self.profile.first_port_bit for plane in planes)
+
+    @property
+    def all_up(self) -> int:
+        """The port_status_mask that says that the ports of all planes are up."""
+        return self.port_mask(*(plane.number for plane in self.planes))
+
     def another(self, **changes: Any) -> Self:
         """A second connection with the same target, set up alike but for these fields of `Setup`."""
         return type(self)(self.network, replace(self.setup, **changes))
@@ -219,6 +228,11 @@ class Bench(TargetSide):
 
     def _next(self, expected: Expected) -> Heard | None:
         return next((packet for packet in self._unread if expected.is_meant(packet)), None)
+
+    def written(self, psn: int, payload: bytes, /, *, immediate: int | None = None, **fields: Any) -> Heard:
+        """Have the target write this, and wait for the packet of it with this PSN; `fields` as for `expect`."""
+        self.post_write(payload, immediate=immediate)
+        return self.expect("WRITE", psn=psn, **fields)
 
     def expect_no(self, kind: str, *, within: int = SOON, **fields: Any) -> None:
         """See that for so long, and among what came before, there is no packet of `kind` with these fields."""

@@ -187,6 +187,23 @@ class TargetSide:
             self.network.unchecked["counters, of packets that the target's host kept from it"] = None
         return packets - kept
 
+    def set_port(self, plane: int, up: bool) -> None:
+        """Take the target's port of this plane down, or bring it back."""
+        self.ask(lambda: self.network.session.set_port(plane, up))
+
+    def set_port_room(self, plane: int, room: bool) -> None:
+        """Say whether the target's port of this plane has room for packets."""
+        self.ask(lambda: self.network.session.set_port_room(plane, room))
+
+    def probe_ev(self, ev: int, dscp: int | None = None) -> None:
+        """Have the target probe one of its EVs, in this class of traffic (None: the one of its choice)."""
+        self.ask(lambda: self.network.session.probe_ev(ev, dscp))
+
+    def deny(self, *evs: int) -> None:
+        """Deny the target's QP these EVs, as a controller does."""
+        for ev in evs:
+            self.ask(lambda ev=ev: self._qp.deny_ev(ev))  # type: ignore[misc]
+
     def expect_refused(self, what: str, action: Callable[[], object]) -> None:
         """See that the target refuses to do this, which is `what`."""
         try:

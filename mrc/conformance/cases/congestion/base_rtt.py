@@ -62,8 +62,7 @@ def _window_after(bench: Bench, until: int) -> Flow:
     """Base RTT is 12 us, but from the second round trip on none was less than 24 us. Then six windows of data."""
     psn = 0
     while bench.now < until:
-        bench.post_write(pattern(8))
-        write = bench.expect("WRITE", psn=psn)
+        write = bench.written(psn, pattern(8))
         bench.wait(us(24) if psn else us(12))
         bench.sack(psn, to=write)
         bench.wait(ms(500))

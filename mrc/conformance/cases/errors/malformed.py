@@ -59,8 +59,7 @@ def _malformed(bench: Bench, write: Heard) -> Iterator[tuple[str, Crafted]]:
 def _write_out(bench: Bench) -> Heard:
     """A write of the target's that nobody has acknowledged, PSN 0; and it is known what counts good packets."""
     know_ordinary_counters(bench)
-    bench.post_write(pattern(16))
-    return bench.expect("WRITE", psn=0)
+    return bench.written(0, pattern(16))
 
 
 def _expect_as_before(bench: Bench) -> None:

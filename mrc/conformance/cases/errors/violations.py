@@ -87,8 +87,7 @@ def an_rqmsn_out_of_order_ends_that_qp_only(bench: Bench) -> None:
 
 def _of_its_write(violate: Callable[[Bench, Any], object]) -> Callable[[Bench], None]:
     def posted(bench: Bench) -> None:
-        bench.post_write(pattern(16))
-        violate(bench, bench.expect("WRITE", psn=0))
+        violate(bench, bench.written(0, pattern(16)))
 
     return posted
 

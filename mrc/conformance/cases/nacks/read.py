@@ -12,8 +12,7 @@ LIVE_RTT = ms(100)
 
 def _written(bench: Bench, psn: int) -> Heard:
     """One write of the target's, one packet."""
-    bench.post_write(pattern(64, psn))
-    return bench.expect("WRITE", psn=psn, rtx=0)
+    return bench.written(psn, pattern(64, psn), rtx=0)
 
 
 def _measured(bench: Bench, rtt: int = RTT) -> None:

@@ -9,15 +9,6 @@ from mrc.conformance.script import Bench, Heard, case, ms, pattern, us
 RESERVE = {"evs_per_plane": 8, "active_count": 4}
 
 
-def _room(bench: Bench, plane: int, room: bool) -> None:
-    bench.ask(lambda: bench.network.session.set_port_room(plane, room))
-
-
-def _deny(bench: Bench, *evs: int) -> None:
-    for ev in evs:
-        bench.ask(lambda ev=ev: bench.qp.deny_ev(ev))  # type: ignore[misc]
-
-
 def _expect_equal_loads(bench: Bench, writes: list[Heard]) -> None:
     """See that all planes carry as much as each other, to a few packets."""
     by_plane, planes = loads(writes), len(bench.planes)
@@ -89,7 +80,7 @@ def without_a_usable_ev_probes_go_on(bench: Bench) -> None:
     sending.carry(32)
     ev = sending.evs[0]
     sending.condemn(ev)
-    _deny(bench, *sending.evs[1:])
+    bench.deny(*sending.evs[1:])
     bench.read()
     bench.post_write(pattern(16))
     bench.expect_no("WRITE", within=us(500))
@@ -113,7 +104,7 @@ def without_a_usable_ev_the_budget_decides(bench: Bench) -> None:
     sending = Sending(bench)
     sending.carry(32)
     bench.expect_completion("WRITE")
-    _deny(bench, *sending.evs)
+    bench.deny(*sending.evs)
     began, budget = bench.now, 3 * (1024 << 17)
     near = budget // 4 if bench.slack else budget // 50
     wr_id = bench.post_write(pattern(16))
@@ -137,10 +128,10 @@ def what_goes_down_together_is_one_event(bench: Bench) -> None:
     sending = Sending(bench)
     sending.carry(32)
     writes = sending.send(32)
-    bench.ask(lambda: bench.network.session.set_port(0, False))
+    bench.set_port(0, False)
     bench.wait(us(20))
     later = sending.send(8)
-    bench.ask(lambda: bench.network.session.set_port(0, True))
+    bench.set_port(0, True)
     arrived = [write.psn for write in (*writes, *later) if write.plane != 0]
     gone = [write.psn for write in writes if write.plane == 0]
     bench.check(bool(gone), "packets in flight on plane 0", "there are none")
@@ -221,7 +212,7 @@ def evs_of_a_port_that_is_down_do_not_count(bench: Bench) -> None:
     sending = Sending(bench)
     sending.carry(32)
     for plane in bench.planes[1:]:
-        bench.ask(lambda plane=plane: bench.network.session.set_port(plane.number, False))  # type: ignore[misc]
+        bench.set_port(plane.number, False)
     left = _left_over(bench, sending, sending.of_plane(0))
     bench.check(left >= 1, "at least 1 EV of plane 0 usable", f"{left} are")
     sending.carry(8)
@@ -301,9 +292,9 @@ def orders_are_shuffled_and_differ(bench: Bench) -> None:
 def packets_avoid_a_port_without_room(bench: Bench) -> None:
     """The port of plane 0 has no room: all packets go by the other planes. It has room again, and its share of them."""
     sending = Sending(bench)
-    _room(bench, 0, False)
+    bench.set_port_room(0, False)
     _expect_others_used(bench, sending)
-    _room(bench, 0, True)
+    bench.set_port_room(0, True)
     _expect_equal_loads(bench, sending.carry(128))
 
 
@@ -316,7 +307,7 @@ def evs_are_picked_at_send_time(bench: Bench) -> None:
     first = bench.read("WRITE")
     bench.check(0 < len(first) <= 128, "at most 128 packets within the window", f"there are {len(first)}")
     ev = sending.evs[0]
-    _deny(bench, ev)
+    bench.deny(ev)
     seen = len(first)
     while seen < 200:
         bench.sack(seen - 1, to=first[-1], ack_psn=seen - 1)

@@ -27,8 +27,7 @@ def _expect_dscp(bench: Bench, packet: Heard, switch: str) -> None:
 def codepoints_of_data_are_switches(bench: Bench) -> None:
     """The network has codepoints of its own: a first transmission, a retransmission and a probe of the target's have
     them."""
-    bench.post_write(pattern(16))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(16))
     _expect_dscp(bench, write, "dscp_trimmable")
     bench.nack(write, wire.TRIMMED)
     _expect_dscp(bench, bench.expect("WRITE", psn=0, rtx=1), "dscp_trimmable_retx")
@@ -38,8 +37,7 @@ def codepoints_of_data_are_switches(bench: Bench) -> None:
 @case("MRC-ECN-11/no-trim", without=[TRIM_NACK], wire=OWN, look_at="the DSCP of data that must not be trimmed")
 def the_codepoint_of_data_that_is_not_trimmed_is_a_switch(bench: Bench) -> None:
     """A peer that cannot answer trims gets data with the network's own DSCP_NO_TRIM."""
-    bench.post_write(pattern(16))
-    _expect_dscp(bench, bench.expect("WRITE", psn=0), "dscp_no_trim")
+    _expect_dscp(bench, bench.written(0, pattern(16)), "dscp_no_trim")
 
 
 @case("MRC-ECN-11/control", wire=OWN, look_at="the DSCP of each kind of answer")
@@ -96,8 +94,7 @@ def data_has_its_class_on_both_headers(bench: Bench) -> None:
     """A first transmission, a retransmission and a probe: DSCP_TRIMMABLE, DSCP_TRIMMABLE_RETX and DSCP_TRIMMABLE, on
     the outer and on the inner header, and data is ECT(0) on both."""
     profile = bench.profile
-    bench.post_write(pattern(16))
-    first = bench.expect("WRITE", psn=0, dscp=profile.dscp_trimmable, inner_dscp=profile.dscp_trimmable)
+    first = bench.written(0, pattern(16), dscp=profile.dscp_trimmable, inner_dscp=profile.dscp_trimmable)
     bench.nack(first, wire.TRIMMED_LASTHOP)
     retx = profile.dscp_trimmable_retx
     again = bench.expect("WRITE", psn=0, rtx=1, dscp=retx, inner_dscp=retx)

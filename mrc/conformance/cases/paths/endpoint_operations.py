@@ -21,7 +21,7 @@ def _past_the_beginning(bench: Bench) -> None:
 def an_erth_has_16_bytes(bench: Bench) -> None:
     """An EV probe of the target's has 16 bytes behind the BTH: op 1 in byte 1, 0 in the reserved bytes."""
     _past_the_beginning(bench)
-    bench.ask(lambda: bench.network.session.probe_ev(bench.planes[0].target_evs[0], None))
+    bench.probe_ev(bench.planes[0].target_evs[0])
     request = bench.expect("ENDPOINT_REQUEST")
     length = request.udp_len - 8 - 12 - 4
     bench.check(length == 16, "16 bytes behind the BTH", f"there are {length}")
@@ -46,7 +46,7 @@ def an_ev_probe_is_sent_without_a_qp(bench: Bench) -> None:
     bench.ask(bench.qp.to_error)
     bench.expect_state("ERROR")
     ev = bench.planes[0].target_evs[0]
-    bench.ask(lambda: bench.network.session.probe_ev(ev, None))
+    bench.probe_ev(ev)
     bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, ev=ev, dqp=wire.ENDPOINT_QPN)
 
 
@@ -69,8 +69,7 @@ def a_response_reflects_the_timestamp(bench: Bench) -> None:
 @case("MRC-OP-02", look_at="which op is which")
 def each_operation_is_answered_with_its_op(bench: Bench) -> None:
     """A PORT_STATUS_UPDATE, op 0, and an EV_PROBE, op 1, are answered with their op."""
-    up = sum(1 << plane.number + bench.profile.first_port_bit for plane in bench.planes)
-    bench.endpoint_request(1, op=0, mask=up)
+    bench.endpoint_request(1, op=0, mask=bench.all_up)
     bench.expect("ENDPOINT_RESPONSE", request_id=1, op=0)
     bench.endpoint_request(2, op=1)
     bench.expect("ENDPOINT_RESPONSE", request_id=2, op=1)
@@ -106,7 +105,7 @@ def an_ev_probe_goes_in_the_class_named(bench: Bench) -> None:
     ev = bench.planes[0].target_evs[0]
     for dscp in (10, bench.profile.dscp_trimmable):
         bench.read()
-        bench.ask(lambda dscp=dscp: bench.network.session.probe_ev(ev, dscp))  # type: ignore[misc]
+        bench.probe_ev(ev, dscp)
         bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, dscp=dscp, ev=ev)
 
 
@@ -118,7 +117,7 @@ def an_ev_probe_measures_its_ev(bench: Bench) -> None:
     bench.answer_after = None
     reached, lost = [ev for plane in bench.planes for ev in plane.target_evs][:2]
     for ev in (reached, lost):
-        bench.ask(lambda ev=ev: bench.network.session.probe_ev(ev, None))  # type: ignore[misc]
+        bench.probe_ev(ev)
         probe = bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, ev=ev)
         if ev == reached:
             bench.wait(us(300))
@@ -136,6 +135,6 @@ def an_order_brings_one_ev_probe(bench: Bench) -> None:
     _past_the_beginning(bench)
     bench.expect_no("ENDPOINT_REQUEST", within=ms(100), op=wire.EV_PROBE)
     ev = bench.planes[0].target_evs[0]
-    bench.ask(lambda: bench.network.session.probe_ev(ev, None))
+    bench.probe_ev(ev)
     bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, ev=ev)
     bench.expect_no("ENDPOINT_REQUEST", within=ms(100), op=wire.EV_PROBE)

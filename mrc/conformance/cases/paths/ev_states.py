@@ -28,11 +28,11 @@ def a_trimmed_packet_skips_its_ev(bench: Bench) -> None:
     sending.carry(4)
     (write,) = sending.send(1)
     for plane in bench.planes:
-        bench.ask(lambda plane=plane: bench.network.session.set_port_room(plane.number, False))  # type: ignore[misc]
+        bench.set_port_room(plane.number, False)
     bench.nack(write, wire.TRIMMED)
     sending.expect_ev(write.ev, "SKIP")
     for plane in bench.planes:
-        bench.ask(lambda plane=plane: bench.network.session.set_port_room(plane.number, True))  # type: ignore[misc]
+        bench.set_port_room(plane.number, True)
     again = bench.expect("WRITE", psn=write.psn, rtx=1, ev=other_than(write.ev))
     sending.acknowledge([again])
     bench.expect_no("PROBE", within=ms(20))
@@ -189,7 +189,7 @@ def a_trim_in_skip_is_ignored(bench: Bench) -> None:
     first, second = bench.first(2, (write for write in writes if write.ev == ev), "packets by one EV")
     sending.acknowledge([first], {ev: 1})
     for plane in bench.planes:
-        bench.ask(lambda plane=plane: bench.network.session.set_port_room(plane.number, False))  # type: ignore[misc]
+        bench.set_port_room(plane.number, False)
     bench.nack(second, wire.TRIMMED)
     sending.expect_ev(ev, "SKIP")
 
@@ -233,7 +233,7 @@ def a_denied_ev_stays_denied(bench: Bench) -> None:
     sending.carry_on(skipped, 1)
     for ev, state in ((good, "GOOD"), (skipped, "SKIP"), (bad, "ASSUMED_BAD")):
         sending.expect_ev(ev, state)
-        bench.ask(lambda ev=ev: bench.qp.deny_ev(ev))  # type: ignore[misc]
+        bench.deny(ev)
         sending.expect_ev(ev, "DENIED")
     denied = (good, skipped, bad)
     for _ in range(10):

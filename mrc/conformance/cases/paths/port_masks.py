@@ -9,11 +9,6 @@ from mrc.conformance.script import Bench, case, ms, wire
 BITS = "port n, counted from 1, is bit n - 1 (a switch); plane p goes by port p + 1; 1 is up"
 
 
-def _bit(bench: Bench, plane: int) -> int:
-    """The bit of the port of a plane: plane 0 is port 1, which is bit 0 unless the switch says otherwise."""
-    return 1 << plane + bench.profile.first_port_bit
-
-
 def _told_mask(bench: Bench, ours: int) -> int:
     """The mask of the next PORT_STATUS_UPDATE; the target may have ports that the tester is not connected to."""
     update = bench.expect("ENDPOINT_REQUEST", op=wire.PORT_STATUS_UPDATE, within=ms(500))
@@ -24,15 +19,14 @@ def _told_mask(bench: Bench, ours: int) -> int:
 def each_port_has_its_bit(bench: Bench) -> None:
     """Of all ports one after the other goes down and comes back: the PORT_STATUS_UPDATE has a 0 in the bit of that
     port, 1 in those of the others, and 1 in all when it is back."""
-    every = sum(_bit(bench, plane.number) for plane in bench.planes)
-    session = bench.network.session
+    every = bench.all_up
     for plane in range(len(bench.planes)):
-        bench.ask(lambda plane=plane: session.set_port(plane, False))  # type: ignore[misc]
+        bench.set_port(plane, False)
         found = _told_mask(bench, every)
-        wanted = every & ~_bit(bench, plane)
+        wanted = every & ~bench.port_mask(plane)
         bench.check(found == wanted, f"port_status_mask {wanted:#x} with port {plane + 1} down", f"it is {found:#x}")
         bench.wait(ms(10))
-        bench.ask(lambda plane=plane: session.set_port(plane, True))  # type: ignore[misc]
+        bench.set_port(plane, True)
         found = _told_mask(bench, every)
         bench.check(found == every, f"port_status_mask {every:#x} with all up", f"it is {found:#x}")
         bench.wait(ms(10))
@@ -43,9 +37,9 @@ def each_bit_is_taken_for_its_port(bench: Bench) -> None:
     """The tester says one after the other of its ports that it is down: data goes by the other planes."""
     sending = Sending(bench)
     everywhere = {plane.number for plane in bench.planes}
-    every = sum(_bit(bench, plane) for plane in everywhere)
+    every = bench.all_up
     for plane in sorted(everywhere):
-        bench.endpoint_request(100 + plane, op=wire.PORT_STATUS_UPDATE, mask=every & ~_bit(bench, plane))
+        bench.endpoint_request(100 + plane, op=wire.PORT_STATUS_UPDATE, mask=every & ~bench.port_mask(plane))
         bench.expect("ENDPOINT_RESPONSE", request_id=100 + plane)
         used = set(loads(sending.carry(64)))
         wanted = everywhere - {plane}
@@ -58,7 +52,7 @@ def bits_of_ports_there_are_not_mean_nothing(bench: Bench) -> None:
     these ports say that they are up: data goes by all planes."""
     sending = Sending(bench)
     everywhere = {plane.number for plane in bench.planes}
-    ours = sum(_bit(bench, plane) for plane in everywhere)
+    ours = bench.all_up
     for request_id, mask in enumerate((0xFFFFFFFF, ours | 1 << 31, ours), 1):
         bench.endpoint_request(request_id, op=wire.PORT_STATUS_UPDATE, mask=mask)
         bench.expect("ENDPOINT_RESPONSE", request_id=request_id)

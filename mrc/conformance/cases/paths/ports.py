@@ -7,22 +7,13 @@ from mrc.conformance.cases.paths.sending import Sending, loads
 from mrc.conformance.script import Bench, case, ms, us, wire
 
 
-def _set_port(bench: Bench, plane: int, up: bool) -> None:
-    bench.ask(lambda: bench.network.session.set_port(plane, up))
-
-
 def _planes(bench: Bench) -> tuple[int, ...]:
     return tuple(plane.number for plane in bench.planes)
 
 
-def _mask(bench: Bench, *planes: int) -> int:
-    """The port_status_mask with these planes up."""
-    return sum(1 << plane + bench.profile.first_port_bit for plane in planes)
-
-
 def _update(bench: Bench, request_id: int, *up: int) -> None:
     """Tell the target that the tester's ports of these planes are up and no others; it has to answer."""
-    bench.endpoint_request(request_id, op=wire.PORT_STATUS_UPDATE, mask=_mask(bench, *up))
+    bench.endpoint_request(request_id, op=wire.PORT_STATUS_UPDATE, mask=bench.port_mask(*up))
     bench.expect("ENDPOINT_RESPONSE", request_id=request_id, op=wire.PORT_STATUS_UPDATE)
 
 
@@ -38,7 +29,7 @@ def a_port_that_is_down_carries_nothing(bench: Bench) -> None:
     plane 0."""
     sending = Sending(bench)
     _expect_planes(bench, sending, *_planes(bench))
-    _set_port(bench, 0, False)
+    bench.set_port(0, False)
     down_at = bench.now
     _expect_planes(bench, sending, *_planes(bench)[1:])
     for psn in range(8):
@@ -52,12 +43,12 @@ def a_port_that_went_down_is_told(bench: Bench) -> None:
     """The port of plane 0 goes down: a PORT_STATUS_UPDATE says so on another plane, again and again with the same mask
     until it is answered, and then no more."""
     bench.answer_after = None
-    up = _mask(bench, *_planes(bench)[1:])
-    _set_port(bench, 0, False)
+    up = bench.port_mask(*_planes(bench)[1:])
+    bench.set_port(0, False)
     for _ in range(3):
         update = bench.expect("ENDPOINT_REQUEST", op=wire.PORT_STATUS_UPDATE, within=ms(500))
         bench.check(update.plane != 0, "the update on another plane", f"it is on plane {update.plane}")
-        ours = update.port_status_mask & _mask(bench, *_planes(bench))
+        ours = update.port_status_mask & bench.all_up
         bench.check(ours == up, f"port_status_mask {up:#x}", f"it is {ours:#x}")
     bench.endpoint_response(update)
     bench.expect_no("ENDPOINT_REQUEST", within=ms(1000), op=wire.PORT_STATUS_UPDATE)
@@ -86,9 +77,9 @@ def the_plane_of_a_peers_port_is_used_again(bench: Bench) -> None:
 def a_port_that_is_back_carries_data(bench: Bench) -> None:
     """The port of plane 0 goes down and comes back: its plane carries data again."""
     sending = Sending(bench)
-    _set_port(bench, 0, False)
+    bench.set_port(0, False)
     _expect_planes(bench, sending, *_planes(bench)[1:])
-    _set_port(bench, 0, True)
+    bench.set_port(0, True)
     bench.wait(us(100))
     _expect_planes(bench, sending, *_planes(bench))
 
@@ -96,11 +87,11 @@ def a_port_that_is_back_carries_data(bench: Bench) -> None:
 @case("MRC-PORT-05", planes=2, look_at="what peers are told of a port that is back")
 def a_port_that_is_back_is_told(bench: Bench) -> None:
     """The port of plane 0 goes down, which is answered, and comes back: a PORT_STATUS_UPDATE says that all are up."""
-    _set_port(bench, 0, False)
+    bench.set_port(0, False)
     bench.wait(ms(100))
     bench.read()
-    _set_port(bench, 0, True)
+    bench.set_port(0, True)
     update = bench.expect("ENDPOINT_REQUEST", op=wire.PORT_STATUS_UPDATE, within=ms(500))
-    every = _mask(bench, *_planes(bench))
+    every = bench.all_up
     found = update.port_status_mask & every
     bench.check(found == every, f"port_status_mask {every:#x}", f"it is {found:#x}")

@@ -60,8 +60,7 @@ def a_qp_receives_from_rtr_on(bench: Bench) -> None:
     bench.expect("SACK", ack_psn=0, cack_psn=0)
     bench.expect_memory(0, pattern(32))
     _go(bench, "RTS")
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8))
 
 
 @case("MRC-QP-01/from-error", look_at="what is allowed from ERROR: no step back to INIT, RTR or RTS")
@@ -120,8 +119,7 @@ def what_is_out_of_range_is_refused(bench: Bench) -> None:
         bench.expect_state("RTR")
     _go(bench, "RTS", **AT_THE_END["RTS"])
     bench.expect_works(0)
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8))
 
 
 @case("MRC-QP-03/rtr", state="INIT", look_at="the range of mpr_dest, which has to fit the mpr field: 8 bits")

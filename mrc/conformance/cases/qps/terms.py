@@ -56,16 +56,14 @@ def nothing_is_told_in_band(bench: Bench) -> None:
         each.expect_silence(ms(10))
     other.request(0, pattern(16), ackreq=1)
     other.expect("SACK", ack_psn=0, cack_psn=0)
-    bench.post_write(pattern(16))
-    bench.expect("WRITE", psn=0, payload=pattern(16))
+    bench.written(0, pattern(16), payload=pattern(16))
 
 
 @case("MRC-QP-04/capabilities", without=[TRIM_NACK], look_at="whether a capability is used that the peer did not tell")
 def what_the_peer_cannot_is_not_asked_of_it(bench: Bench) -> None:
     """The tester has told none of the three capabilities: data goes as DSCP_NO_TRIM, a trimmed packet is not answered,
     and the mpr of SACKs is 0."""
-    bench.post_write(pattern(16))
-    bench.expect("WRITE", psn=0, dscp=bench.profile.dscp_no_trim)
+    bench.written(0, pattern(16), dscp=bench.profile.dscp_no_trim)
     bench.send(bench.make.request(0, pattern(64)).trimmed())
     bench.expect_no("NACK")
     bench.request(0, ackreq=1)

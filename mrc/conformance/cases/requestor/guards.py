@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
-from mrc.conformance.cases.requestor.losses import RTT, learn_the_rtt
+from mrc.conformance.cases.requestor.losses import RTT, apart, learn_the_rtt
 from mrc.conformance.script import Bench, Heard, case, pattern, us, wire
 
 
 def _late(bench: Bench, first: int, later: int) -> tuple[int, list[Heard]]:
     """Twelve packets leave 10 us apart; each arrives 200 us after it left, but PSN `first` only when the `later`
     packets behind it have been acknowledged, each by a SACK of its own. (How often it was sent again, what left.)"""
-    writes, count = [], 12
-    for psn in range(first, first + count):
-        bench.post_write(pattern(8))
-        writes.append(bench.expect("WRITE", psn=psn))
-        bench.wait(us(10))
+    writes = apart(bench, first, 12, us(10))
     for at in range(1, later + 1):
         bench.wait_until(writes[at].at + RTT)
         bench.sack(first - 1, range(first + 1, first + at + 1), to=writes[at])
     bench.wait(us(1))
     again = len([write for write in bench.read("WRITE") if write.psn == first])
     bench.sack(first + later, to=writes[0])
-    for at in range(later + 1, count):
+    for at in range(later + 1, len(writes)):
         bench.wait_until(writes[at].at + RTT)
         bench.sack(first + at, to=writes[at])
     bench.wait(2 * RTT)
@@ -53,11 +49,7 @@ def the_guard_stays_where_the_retransmission_was_needed(bench: Bench) -> None:
     later ones is sent again as before."""
     bench.needs_virtual_time("a packet that is 60 us late from one that is 50 us late")
     learn_the_rtt(bench)
-    writes = []
-    for psn in range(20, 32):
-        bench.post_write(pattern(8))
-        writes.append(bench.expect("WRITE", psn=psn))
-        bench.wait(us(10))
+    writes = apart(bench, 20, 12, us(10))
     bench.wait_until(writes[-1].at + RTT)
     bench.sack(19, range(21, 32), to=writes[-1])
     again = bench.expect("WRITE", psn=20, rtx=1, within=us(10))

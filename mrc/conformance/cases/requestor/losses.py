@@ -12,21 +12,19 @@ def learn_the_rtt(bench: Bench) -> None:
     """Twenty writes, each acknowledged after 200 us: srtt is 200 us, and rttvar next to nothing. PSN 0 to 19."""
     bench.answer_after = RTT
     for psn in range(20):
-        bench.post_write(pattern(8))
-        write = bench.expect("WRITE", psn=psn)
+        write = bench.written(psn, pattern(8))
         bench.wait(RTT)
         bench.sack(psn, to=write)
     bench.wait(us(10))
     bench.read("PROBE")  # on a real network a round trip may take longer than the ones before
 
 
-def _apart(bench: Bench, first: int, count: int, apart: int) -> list[Heard]:
+def apart(bench: Bench, first: int, count: int, interval: int) -> list[Heard]:
     """Writes of a packet each, sent so long after one another."""
     writes = []
     for psn in range(first, first + count):
-        bench.post_write(pattern(8))
-        writes.append(bench.expect("WRITE", psn=psn))
-        bench.wait(apart)
+        writes.append(bench.written(psn, pattern(8)))
+        bench.wait(interval)
     return writes
 
 
@@ -56,7 +54,7 @@ def a_nack_from_the_last_hop_loses_a_packet(bench: Bench) -> None:
 def a_hole_is_lost_once_something_later_arrived(bench: Bench) -> None:
     """Of packets 100 us apart PSN 20 is missing: it is lost once PSN 26 has arrived, 600 us later."""
     learn_the_rtt(bench)
-    writes = _apart(bench, 20, 7, us(100))
+    writes = apart(bench, 20, 7, us(100))
     bench.sack(19, [26], to=writes[6])
     bench.expect("WRITE", psn=20, rtx=1, within=us(10))
 
@@ -66,7 +64,7 @@ def a_retransmission_is_not_lost_by_the_next_sack(bench: Bench) -> None:
     """PSN 20 was sent again. SACKs of packets 27 and 28, which left before it, report it missing still: it is not sent
     a third time."""
     learn_the_rtt(bench)
-    writes = _apart(bench, 20, 9, us(100))
+    writes = apart(bench, 20, 9, us(100))
     bench.sack(19, [21, 22, 23, 24, 25, 26], to=writes[6])
     bench.expect("WRITE", psn=20, rtx=1, within=us(10))
     bench.sack(19, [*range(21, 28)], to=writes[7])
@@ -79,7 +77,7 @@ def two_packets_later_is_no_loss(bench: Bench) -> None:
     """PSN 20 is missing. That PSN 22, sent two packets and 200 us later, has arrived loses nothing; that PSN 23 has
     does."""
     learn_the_rtt(bench)
-    writes = _apart(bench, 20, 4, us(100))
+    writes = apart(bench, 20, 4, us(100))
     bench.sack(19, [21, 22], to=writes[2])
     bench.expect_no("WRITE", within=us(10), psn=20)
     bench.sack(19, [21, 22, 23], to=writes[3])
@@ -92,7 +90,7 @@ def a_quarter_of_an_rtt_has_to_pass(bench: Bench) -> None:
     later, does."""
     bench.needs_virtual_time("5 us from 10")
     learn_the_rtt(bench)
-    writes = _apart(bench, 20, 13, us(5))
+    writes = apart(bench, 20, 13, us(5))
     bench.sack(19, range(21, 29), to=writes[8])
     bench.expect_no("WRITE", within=us(10), psn=20)
     bench.sack(19, range(21, 33), to=writes[12])
@@ -118,7 +116,7 @@ def a_probe_finds_a_lost_tail(bench: Bench) -> None:
 def only_what_is_missing_is_sent_again(bench: Bench) -> None:
     """Of 20 packets 100 us apart PSN 22 and 25 are missing: these two are sent again, with rtx, and no other."""
     learn_the_rtt(bench)
-    writes = _apart(bench, 20, 20, us(100))
+    writes = apart(bench, 20, 20, us(100))
     bench.sack(21, [psn for psn in range(23, 40) if psn != 25], to=writes[-1])
     bench.wait(us(100))
     found = [(write.psn, write.rtx) for write in bench.read("WRITE")]

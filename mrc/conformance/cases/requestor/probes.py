@@ -3,29 +3,15 @@
 
 from __future__ import annotations
 
+from mrc.conformance.cases.requestor.losses import learn_the_rtt
 from mrc.conformance.script import TRIM_NACK, Bench, Heard, Unsupported, case, ms, pattern, us
-
-RTT = us(200)
-
-
-def _learn_the_rtt(bench: Bench) -> None:
-    """Twenty writes, each acknowledged after 200 us. PSN 0 to 19."""
-    bench.answer_after = RTT
-    for psn in range(20):
-        bench.post_write(pattern(8))
-        write = bench.expect("WRITE", psn=psn)
-        bench.wait(RTT)
-        bench.sack(psn, to=write)
-    bench.wait(us(10))
-    bench.read("PROBE")  # on a real network a round trip may take longer than the ones before
 
 
 def _tail_probe(bench: Bench) -> Heard:
     """Four writes, PSN 20 to 23, of which nothing is heard: the probe that asks."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     for psn in range(20, 24):
-        bench.post_write(pattern(8))
-        bench.expect("WRITE", psn=psn)
+        bench.written(psn, pattern(8))
     return bench.expect("PROBE", within=ms(10))
 
 

@@ -78,8 +78,7 @@ def rqmsn_is_zero_in_a_plain_write(bench: Bench) -> None:
 @case("MRC-REQ-05", options={"timestamps": 1}, look_at="the four bytes behind the METH when ts is 1")
 def tseth_is_timestamp_tsr_and_ftype(bench: Bench) -> None:
     """A request with a TSETH: its first two bytes are the timestamp, the other two tsr, eleven zeros and ftype 1."""
-    bench.post_write(pattern(8))
-    packet = bench.expect("WRITE", psn=0, ts=1, udp_len=8 + 12 + 4 + 4 + 16 + 8 + 4)
+    packet = bench.written(0, pattern(8), ts=1, udp_len=8 + 12 + 4 + 4 + 16 + 8 + 4)
     tseth = packet.tx_timestamp.to_bytes(2, "big") + (packet.tsr << 15 | 1).to_bytes(2, "big")
     _expect_bytes(bench, packet, BEHIND_METH, tseth, "a TSETH of")
 
@@ -96,8 +95,7 @@ def _units_apart(bench: Bench, apart: int) -> tuple[int, int]:
     """What the timestamps of two writes, sent so long after one another, are apart, and what they should be."""
     found = []
     for psn in range(2):
-        bench.post_write(pattern(8))
-        write = bench.expect("WRITE", psn=psn)
+        write = bench.written(psn, pattern(8))
         if write.tsr:
             raise Unsupported("the target's timestamps have tsr 1")
         found.append(write)

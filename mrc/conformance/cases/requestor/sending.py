@@ -62,8 +62,7 @@ def the_window_stays_while_there_is_a_hole(bench: Bench) -> None:
 def nothing_leaves_without_a_path(bench: Bench) -> None:
     """Every EV is denied: a write does not leave. One EV is allowed again: it leaves by that one."""
     evs = [ev for plane in bench.planes for ev in plane.target_evs]
-    for ev in evs:
-        bench.ask(lambda ev=ev: bench.qp.deny_ev(ev))  # type: ignore[misc]
+    bench.deny(*evs)
     bench.post_write(pattern(8))
     bench.expect_no("WRITE", within=ms(2))
     bench.ask(lambda: bench.qp.allow_ev(evs[-1]))
@@ -152,10 +151,8 @@ def retransmissions_go_first(bench: Bench) -> None:
 @case("MRC-SEND-07", planes=1, look_at="AckReq on the last packet when there is no more data")
 def ackreq_when_there_is_no_more_data(bench: Bench) -> None:
     """Of a write of five packets the last one has AckReq, and so has a write of one."""
-    bench.post_write(pattern(5 * bench.mtu))
-    bench.expect("WRITE", psn=4, ackreq=1)
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=5, ackreq=1)
+    bench.written(4, pattern(5 * bench.mtu), ackreq=1)
+    bench.written(5, pattern(8), ackreq=1)
 
 
 @case("MRC-SEND-07/window", planes=1, mpr=1, look_at="AckReq on the packet that exhausts the peer's window")

@@ -44,11 +44,9 @@ def a_path_timer_loses_its_packet(bench: Bench) -> None:
     """Round trips take 200 us. Of PSN 20 and 21, 500 us apart, the peer hears nothing, and says so all the time: each
     is sent again 1 ms after it left, not both at once."""
     learn_the_rtt(bench)
-    bench.post_write(pattern(8))
-    first = bench.expect("WRITE", psn=20)
+    first = bench.written(20, pattern(8))
     _heard_until(bench, bench.now + us(500), 19)
-    bench.post_write(pattern(8))
-    second = bench.expect("WRITE", psn=21)
+    second = bench.written(21, pattern(8))
     _expect_again(bench, 20, 19, after=LEAST, since=first.at)
     _expect_again(bench, 21, 19, after=LEAST, since=second.at)
 
@@ -69,8 +67,7 @@ def an_acknowledged_packet_has_no_timer(bench: Bench) -> None:
 def the_path_timer_is_at_least_a_millisecond(bench: Bench) -> None:
     """Round trips take 200 us, srtt + 4 rttvar is hardly more: a packet nobody hears of is sent again after 1 ms."""
     learn_the_rtt(bench)
-    bench.post_write(pattern(8))
-    write = bench.expect("WRITE", psn=20)
+    write = bench.written(20, pattern(8))
     _expect_again(bench, 20, 19, after=LEAST, since=write.at)
 
 
@@ -80,21 +77,18 @@ def the_path_timer_is_a_round_trip_and_its_variation(bench: Bench) -> None:
     rtt = ms(3)
     bench.answer_after = rtt
     for psn in range(40):
-        bench.post_write(pattern(8))
-        write = bench.expect("WRITE", psn=psn)
+        write = bench.written(psn, pattern(8))
         bench.wait(rtt)
         bench.sack(psn, to=write)
     bench.wait(us(10))
-    bench.post_write(pattern(8))
-    write = bench.expect("WRITE", psn=40)
+    write = bench.written(40, pattern(8))
     _expect_again(bench, 40, 39, after=rtt, within=ms(1), since=write.at)
 
 
 @case("MRC-LOSS-07/first", look_at="the path timer before the first sample of a round trip: 10 ms")
 def before_the_first_sample_the_path_timer_is_10_ms(bench: Bench) -> None:
     """The first packet of all is not heard of: it is sent again after 10 ms."""
-    bench.post_write(pattern(8))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(8))
     _expect_again(bench, 0, -1, after=FIRST, since=write.at)
 
 
@@ -107,12 +101,10 @@ def the_path_timer_doubles(bench: Bench) -> None:
     """The local ACK timeout is 268 ms. PSN 20 is never heard of: it is sent again 1, 2, 4 and 8 ms after it was sent
     last. PSN 21, new then, is sent again after 1 ms."""
     learn_the_rtt(bench)
-    bench.post_write(pattern(8))
-    write = bench.expect("WRITE", psn=20)
+    write = bench.written(20, pattern(8))
     for doubled in range(4):
         write = _expect_again(bench, 20, 19, after=LEAST << doubled, since=write.at)
-    bench.post_write(pattern(8))
-    write = bench.expect("WRITE", psn=21)
+    write = bench.written(21, pattern(8))
     _expect_again(bench, 21, 19, after=LEAST, since=write.at)
 
 

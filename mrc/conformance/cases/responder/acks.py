@@ -19,8 +19,7 @@ def an_aeth_has_four_bytes(bench: Bench) -> None:
 def any_credit_is_an_ack(bench: Bench) -> None:
     """ACKs with credits 0, 0x0d and 0x1f each complete a write."""
     for number, syndrome in enumerate((0x00, 0x0D, 0x1F)):
-        bench.post_write(pattern(16))
-        bench.expect("WRITE", psn=number)
+        bench.written(number, pattern(16))
         bench.send(bench.make.aeth(number, syndrome, msn=number + 1))
         bench.wait(us(10))
         bench.expect_completion("WRITE", wr_id=number)
@@ -38,8 +37,7 @@ def refusals_have_their_syndromes(bench: Bench) -> None:
 
 
 def _nakked(bench: Bench, syndrome: int, status: str) -> None:
-    bench.post_write(pattern(16))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(16))
     bench.nak(0, syndrome)
     bench.wait(us(10))
     bench.expect_completion("WRITE", wr_id=0, status=status)

@@ -180,8 +180,7 @@ def m_says_whether_the_trigger_was_marked(bench: Bench) -> None:
 
 def _ev_state_after(bench: Bench, m: int) -> tuple[int, str]:
     """The EV of the target's one write, and its state after a SACK with this m."""
-    bench.post_write(pattern(16))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(16))
     bench.sack(0, to=write, m=m)
     bench.wait(us(10))
     return write.ev, bench.ev_state(write.ev)

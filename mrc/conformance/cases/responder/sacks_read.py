@@ -12,8 +12,7 @@ def _writes(bench: Bench, count: int, apart: int) -> list[Heard]:
     """The target's writes, one packet each, sent so long after one another."""
     writes = []
     for psn in range(count):
-        bench.post_write(pattern(16, psn))
-        writes.append(bench.expect("WRITE", psn=psn))
+        writes.append(bench.written(psn, pattern(16, psn)))
         bench.wait(apart)
     return writes
 

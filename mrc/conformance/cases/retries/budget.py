@@ -13,8 +13,7 @@ GONE = "RETRY_EXCEEDED"
 
 def _written(bench: Bench, psn: int) -> Heard:
     """One write of the target's, one packet."""
-    bench.post_write(pattern(64, psn))
-    return bench.expect("WRITE", psn=psn, rtx=0)
+    return bench.written(psn, pattern(64, psn), rtx=0)
 
 
 def _gives_up(bench: Bench, after: int, *, wr_id: int = 0) -> None:

@@ -116,8 +116,7 @@ def padding_that_is_not_there(bench: Bench) -> None:
 def lengths_that_contradict_the_packet(bench: Bench) -> None:
     """Requests whose IP or UDP length, or both, say something else than there is, from 0 to 65535, all with a right
     ICRC: each is dropped and counted, and changes nothing."""
-    bench.post_write(pattern(16))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(16))
     good = bench.make.request(0, pattern(32), ackreq=1)
     right = 8 + len(transport(good)) + 4
     wrong = [0, 1, 7, 8, 19, 20, BTH, right - 4, right - 1, right + 1, right + 4, 1500, 1 << 15, 0xFFFF]

@@ -114,8 +114,7 @@ def a_flood_of_endpoint_requests(bench: Bench) -> None:
     """Endpoint requests come in three bursts of two hundred, PORT_STATUS_UPDATEs that take one port down and up among
     them: no more answers than requests. Who cannot take so many may leave some; an update that is repeated every 10 ms
     afterwards, as peers repeat it, is answered within 1 s, and then data works."""
-    up = sum(1 << plane.number + bench.profile.first_port_bit for plane in bench.planes)
-    one = 1 << bench.planes[0].number + bench.profile.first_port_bit
+    up, one = bench.all_up, bench.port_mask(bench.planes[0].number)
     for burst in range(BURSTS):
         first = burst * AT_ONCE
         bench.send(

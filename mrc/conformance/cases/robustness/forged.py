@@ -128,7 +128,7 @@ def responses_that_nobody_asked_for(bench: Bench) -> None:
     bench.read()
     bench.answer_after = None
     ev = bench.planes[0].target_evs[0]
-    bench.ask(lambda: bench.network.session.probe_ev(ev, None))
+    bench.probe_ev(ev)
     probe = bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE)
     others = [probe.request_id ^ bit for bit in (1, 2, 0x80, 0x4000, 0x8000)]
     expect_dropped(bench, [bench.make.endpoint_response(probe, psn=each) for each in others])
@@ -173,13 +173,11 @@ def port_status_of_a_stranger(bench: Bench) -> None:
 def a_peer_without_ports_comes_back(bench: Bench) -> None:
     """The tester says that all its ports are down, 20 times, which is answered; then, that they are up: a write posted
     meanwhile leaves within 100 ms, and everything works."""
-    planes = bench.planes
-    every = sum(1 << plane.number + bench.profile.first_port_bit for plane in planes)
     for number in range(20):
         bench.endpoint_request(number, op=wire.PORT_STATUS_UPDATE, mask=0)
     bench.post_write(pattern(16))
     bench.wait(ms(1))
-    bench.endpoint_request(50, op=wire.PORT_STATUS_UPDATE, mask=every)
+    bench.endpoint_request(50, op=wire.PORT_STATUS_UPDATE, mask=bench.all_up)
     bench.expect("ENDPOINT_RESPONSE", request_id=50)
     write = bench.expect("WRITE", psn=0, within=ms(100))
     bench.sack(0, to=write)

@@ -17,8 +17,7 @@ _ANSWERS = ("SACK", "ACK", "NAK", "NACK", "ENDPOINT_RESPONSE")
 def every_kind(bench: Bench) -> dict[str, Crafted]:
     """A packet of every kind, each as it should be. Requests have no payload where their opcode allows it, and PSNs
     from 1 on, so that nothing of them is in order. The target has a write of its own out, PSN 0."""
-    bench.post_write(pattern(16))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(16))
     make, mtu = bench.make, bench.mtu
     stranger = Heard(
         0, 0, b"", write.carriage, {"bth": {"opcode": wire.ENDPOINT_REQUEST, "psn": 77}, "erth": _ERTH}, b"", b"",

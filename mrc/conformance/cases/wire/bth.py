@@ -38,8 +38,7 @@ def another_tver_is_dropped(bench: Bench) -> None:
 def the_bth_has_twelve_bytes(bench: Bench) -> None:
     """The target writes 3 bytes. Its BTH: opcode 0xca, pad 1, P_Key, 0, our QPN, AckReq alone, its first PSN. Sent
     again it has the rtx bit as well."""
-    bench.post_write(pattern(3))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(3))
     ends = bench.tester.qpn.to_bytes(3, "big"), bench.target.first_psn.to_bytes(3, "big")
     wanted = bytes((0xCA, 0x10, 0xFF, 0xFF, 0x00)) + ends[0] + b"\x80" + ends[1]
     bench.check(_bth(write) == wanted, f"BTH {wanted.hex(' ')}", f"it is {_bth(write).hex(' ')}")
@@ -84,8 +83,7 @@ def se_and_m_are_sent_as_0(bench: Bench) -> None:
 def the_padding_fills_four_bytes(bench: Bench) -> None:
     """The target writes 0 to 8 bytes: the pad count is what lacks to a multiple of four, and so many bytes follow."""
     for psn, length in enumerate(range(9)):
-        bench.post_write(pattern(length))
-        packet = bench.expect("WRITE", psn=psn, pad=-length % 4, payload=pattern(length))
+        packet = bench.written(psn, pattern(length), pad=-length % 4, payload=pattern(length))
         rest = (packet.udp_len - 8) % 4
         bench.check(rest == 0, "a multiple of four bytes behind UDP", f"{packet.udp_len - 8}: {packet}")
 
@@ -116,15 +114,13 @@ def rtx_tells_retransmissions(bench: Bench) -> None:
     writes = [bench.expect("WRITE", psn=psn, rtx=0) for psn in range(4)]
     bench.nack(writes[2], wire.TRIMMED_LASTHOP)
     bench.expect("WRITE", psn=2, rtx=1, within=us(100))
-    bench.post_write(pattern(4))
-    bench.expect("WRITE", psn=4, rtx=0)
+    bench.written(4, pattern(4), rtx=0)
 
 
 @case("MRC-WIRE-25/by-timer", own_timers=True, look_at="the rtx bit of what a timer sends again")
 def what_a_timer_sends_again_has_rtx(bench: Bench) -> None:
     """Nobody answers the target's write: sooner or later it comes again, with rtx 1 each time."""
-    bench.post_write(pattern(4))
-    bench.expect("WRITE", psn=0, rtx=0)
+    bench.written(0, pattern(4), rtx=0)
     for _ in range(3):
         bench.expect("WRITE", psn=0, rtx=1, within=ms(200))
 
@@ -157,15 +153,13 @@ def a_nack_of_a_trimmed_packet_copies_rtx(bench: Bench) -> None:
 @case("MRC-WIRE-28", options={"timestamps": 1}, look_at="whether ts and the TSETH come together")
 def ts_is_1_with_a_tseth(bench: Bench) -> None:
     """The target sends with timestamps: ts is 1, and behind the METH lie 4 bytes with ftype 1."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0, ts=1, ftype=1, payload=pattern(8), udp_len=8 + 12 + 4 + 4 + 16 + 8 + 4)
+    bench.written(0, pattern(8), ts=1, ftype=1, payload=pattern(8), udp_len=8 + 12 + 4 + 4 + 16 + 8 + 4)
 
 
 @case("MRC-WIRE-28/without", options={"timestamps": 0}, look_at="whether ts and the TSETH come together")
 def ts_is_0_without_a_tseth(bench: Bench) -> None:
     """The target sends without timestamps: ts is 0, and the RETH follows the METH at once."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0, ts=0, payload=pattern(8), udp_len=8 + 12 + 4 + 16 + 8 + 4)
+    bench.written(0, pattern(8), ts=0, payload=pattern(8), udp_len=8 + 12 + 4 + 16 + 8 + 4)
 
 
 @case("MRC-WIRE-28/received", look_at="whether ts says where the RETH begins")
@@ -226,12 +220,10 @@ def a_nack_names_the_requestor_and_the_packet(bench: Bench) -> None:
 @case("MRC-WIRE-32", look_at="DQP and PSN of a reliability probe, and the PSN of the write after it")
 def a_probe_uses_no_psn(bench: Bench) -> None:
     """The target's write is not answered and it probes, with our QPN and PSN 0. What it writes next has PSN 1."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8))
     probe = bench.expect("PROBE", dqp=bench.tester.qpn, psn=0, within=ms(40))
     bench.sack(0, to=probe)
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=1, rtx=0)
+    bench.written(1, pattern(8), rtx=0)
 
 
 @case("MRC-WIRE-32/received", look_at="whether the PSN of a probe, 0, is taken for a request's")
@@ -260,14 +252,14 @@ def an_endpoint_response_has_dqp_2_and_the_id(bench: Bench) -> None:
 def an_endpoint_request_has_dqp_2_and_an_id(bench: Bench) -> None:
     """The target is told to probe two EVs: its requests go to DQP 2 with ids of their own, and our answers, which give
     the ids back, are taken."""
-    session, evs = bench.network.session, [plane.target_evs[0] for plane in bench.planes]
+    evs = [plane.target_evs[0] for plane in bench.planes]
     ids = set()
     for ev in evs:
-        bench.ask(lambda ev=ev: session.probe_ev(ev, None))  # type: ignore[misc]
+        bench.probe_ev(ev)
         ids.add(bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, dqp=2, ev=ev).request_id)
     bench.check(len(ids) == len(evs), "an id of its own in each request", f"they are {sorted(ids)}")
     bench.wait(us(100))
-    results = bench.ask_if_it_can("results of EV probes", session.ev_probe_results)
+    results = bench.ask_if_it_can("results of EV probes", bench.network.session.ev_probe_results)
     if results is not None:
         answered = [ev for ev in evs if results.get(ev) is not None]
         bench.check(answered == evs, "an answer for both EVs", f"the target knows of {len(answered)}")

@@ -52,8 +52,7 @@ def expect_evs(bench: Bench, wanted: set[int]) -> None:
 
 def _expect_halves(bench: Bench, sport: int, label: int) -> None:
     """EV 0x89abcde1, as the target sends it and as it reads it."""
-    bench.post_write(b"\1")
-    write: Heard = bench.expect("WRITE", psn=0)
+    write: Heard = bench.written(0, b"\1")
     found = write.carriage.sport, write.carriage.flow_label & 0xFFFF
     wanted = f"source port {sport:#x}, flow label {label:#x}"
     bench.check(found == (sport, label), wanted, f"source port {found[0]:#x}, flow label {found[1]:#x}")

@@ -171,8 +171,7 @@ def the_udp_checksum_is_ignored(bench: Bench) -> None:
 @case("MRC-ICRC-11", look_at="what a packet with a wrong ICRC may change: nothing but a counter")
 def a_wrong_icrc_is_dropped(bench: Bench) -> None:
     """Requests, a probe, an endpoint request and a NACK with one bit of the ICRC wrong: dropped and counted."""
-    bench.post_write(pattern(4))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(4))
     make = bench.make
     packets = [make.request(0, pattern(9), ackreq=1), make.probe(1), make.endpoint_request(1), make.sack(0, to=write)]
     packets.append(make.nack(write, wire.TRIMMED_LASTHOP))

@@ -78,8 +78,7 @@ def an_ack_has_opcode_d1(bench: Bench) -> None:
 @case("MRC-WIRE-12/received", look_at="what a requestor does with 0xd1")
 def an_ack_is_taken(bench: Bench) -> None:
     """An ACK with opcode 0xd1 completes the target's write."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8))
     bench.send(bench.make.ack(0, msn=1, opcode=0xD1))
     bench.wait(us(10))
     bench.expect_completion("WRITE", wr_id=0)
@@ -95,8 +94,7 @@ def an_endpoint_request_is_answered_with_d9(bench: Bench) -> None:
 @case("MRC-WIRE-13/sent", look_at="the opcode of an endpoint request")
 def an_endpoint_request_is_sent_as_d8(bench: Bench) -> None:
     """The target is told to probe an EV: a packet with opcode 0xd8 and an ERTH."""
-    ev = bench.planes[0].target_evs[0]
-    bench.ask(lambda: bench.network.session.probe_ev(ev, None))
+    bench.probe_ev(bench.planes[0].target_evs[0])
     _expect_opcode(bench, "ENDPOINT_REQUEST", 0xD8, op=wire.EV_PROBE, udp_len=8 + 12 + 16 + 4)
 
 
@@ -110,8 +108,7 @@ def a_sack_has_opcode_dc(bench: Bench) -> None:
 @case("MRC-WIRE-14/received", look_at="what a requestor does with 0xdc")
 def a_sack_is_taken(bench: Bench) -> None:
     """A SACK with opcode 0xdc completes the target's write, without any ACK."""
-    bench.post_write(pattern(8))
-    bench.sack(0, to=bench.expect("WRITE", psn=0), opcode=0xDC)
+    bench.sack(0, to=bench.written(0, pattern(8)), opcode=0xDC)
     bench.wait(us(10))
     bench.expect_completion("WRITE", wr_id=0)
 
@@ -126,16 +123,14 @@ def a_nack_has_opcode_dd(bench: Bench) -> None:
 @case("MRC-WIRE-15/received", look_at="what a requestor does with 0xdd")
 def a_nack_is_taken(bench: Bench) -> None:
     """A NACK TRIMMED_LASTHOP with opcode 0xdd makes the target send its write again, sooner than any timer would."""
-    bench.post_write(pattern(8))
-    bench.nack(bench.expect("WRITE", psn=0), wire.TRIMMED_LASTHOP, opcode=0xDD)
+    bench.nack(bench.written(0, pattern(8)), wire.TRIMMED_LASTHOP, opcode=0xDD)
     bench.expect("WRITE", psn=0, rtx=1, within=us(100))
 
 
 @case("MRC-WIRE-16", look_at="the opcode of a reliability probe")
 def a_probe_has_opcode_de(bench: Bench) -> None:
     """The target's write is not answered: the probe that asks for it has opcode 0xde."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8))
     _expect_opcode(bench, "PROBE", 0xDE, within=ms(40))
 
 

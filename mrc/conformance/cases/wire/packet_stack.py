@@ -66,8 +66,7 @@ def control_packets_carry_no_payload(bench: Bench) -> None:
 @case("MRC-WIRE-02/received", look_at="whether the length of a control packet is checked against its opcode")
 def a_control_packet_with_payload_is_dropped(bench: Bench) -> None:
     """A SACK with four bytes too many acknowledges nothing and is counted; one without them completes the write."""
-    bench.post_write(pattern(16))
-    write = bench.expect("WRITE", psn=0)
+    write = bench.written(0, pattern(16))
     bench.mark_counters()
     bench.sack(0, to=write, payload=b"\0\0\0\0")
     bench.wait(us(10))

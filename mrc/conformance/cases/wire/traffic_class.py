@@ -39,23 +39,20 @@ def ce_counts_on_either_header(bench: Bench) -> None:
 @case("MRC-ECN-05", without=[TRIM_NACK], look_at="the DSCP of data when trims cannot be answered")
 def data_that_must_not_be_trimmed(bench: Bench) -> None:
     """TRIM_NACK is not agreed on: data has DSCP_NO_TRIM."""
-    bench.post_write(pattern(16))
-    _expect_codepoint(bench, bench.expect("WRITE", psn=0), bench.profile.dscp_no_trim)
+    _expect_codepoint(bench, bench.written(0, pattern(16)), bench.profile.dscp_no_trim)
 
 
 @case("MRC-ECN-06", agreed=[TRIM_NACK], look_at="the DSCP of first transmissions and of probes")
 def first_transmissions_and_probes_are_trimmable(bench: Bench) -> None:
     """A write that nobody answers, and the probe that asks for it, have DSCP_TRIMMABLE."""
-    bench.post_write(pattern(16))
-    _expect_codepoint(bench, bench.expect("WRITE", psn=0), bench.profile.dscp_trimmable)
+    _expect_codepoint(bench, bench.written(0, pattern(16)), bench.profile.dscp_trimmable)
     _expect_codepoint(bench, bench.expect("PROBE", within=ms(200)), bench.profile.dscp_trimmable)
 
 
 @case("MRC-ECN-07", agreed=[TRIM_NACK], look_at="the DSCP of retransmissions")
 def retransmissions_have_a_codepoint_of_their_own(bench: Bench) -> None:
     """What is sent again after a NACK has DSCP_TRIMMABLE_RETX."""
-    bench.post_write(pattern(16))
-    bench.nack(bench.expect("WRITE", psn=0), wire.TRIMMED)
+    bench.nack(bench.written(0, pattern(16)), wire.TRIMMED)
     _expect_codepoint(bench, bench.expect("WRITE", psn=0, rtx=1), bench.profile.dscp_trimmable_retx)
 
 

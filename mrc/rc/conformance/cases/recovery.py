@@ -197,13 +197,11 @@ def the_last_time(bench: RcBench) -> None:
 @rc_case("RC-LOSS-08/new-work", look_at="work that is posted while the receiver is given time")
 def new_work_waits_too(bench: RcBench) -> None:
     """A write posted while the receiver is given 0.64 ms does not leave before that."""
-    bench.post_write(pattern(8), immediate=1)
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8), immediate=1)
     bench.nak(0, _RNR_12)
     began = bench.now
     bench.wait(us(100))
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0, after=us(640), within=4 * us(640), since=began)
+    bench.written(0, pattern(8), after=us(640), within=4 * us(640), since=began)
     later = bench.expect("WRITE", psn=1, within=ms(3))
     bench.check(
         later.at >= began + us(640), "PSN 1 not before PSN 0", f"{later} came {later.at - began} ns after the NAK"
@@ -249,8 +247,7 @@ def rnr_naks_are_no_retries(bench: RcBench) -> None:
 @rc_case("RC-LOSS-12", options={**T14, "retry_count": 0}, look_at="the local ACK timeout while a receiver has time")
 def waiting_is_no_silence(bench: RcBench) -> None:
     """With a timeout of 67.1 ms and retry_count 0 a receiver asks for 163.84 ms (code 28): the QP is there after it."""
-    bench.post_write(pattern(8), immediate=1)
-    bench.expect("WRITE", psn=0)
+    bench.written(0, pattern(8), immediate=1)
     bench.nak(0, wire.RNR_NAK | 28)
     bench.expect("WRITE", psn=0, after=us(163_840), within=4 * us(163_840))
     bench.expect_state("RTS")

@@ -32,10 +32,8 @@ def psns_wrap(bench: RcBench) -> None:
 @rc_case("RC-REQ-02", look_at="AckReq: without it the responder need not answer, and the write never completes")
 def the_last_packet_asks(bench: RcBench) -> None:
     """The last packet of messages of one and of three packets has AckReq."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0, ackreq=1)
-    bench.post_write(pattern(3 * bench.mtu))
-    bench.expect("WRITE", psn=3, ackreq=1)
+    bench.written(0, pattern(8), ackreq=1)
+    bench.written(3, pattern(3 * bench.mtu), ackreq=1)
 
 
 @rc_case("RC-REQ-03", look_at="when a write completes: with its last PSN, not with its first")
@@ -85,8 +83,7 @@ def ghost_naks_change_nothing(bench: RcBench) -> None:
     """NAKs of a sequence error and of a remote access error for PSNs that were acknowledged, or never sent: the QP goes
     on, and nothing is sent again."""
     for number in range(2):
-        bench.post_write(pattern(8))
-        bench.expect("WRITE", psn=number)
+        bench.written(number, pattern(8))
     bench.ack(0, msn=1)
     for syndrome in (0x60, 0x62):
         for psn in (-1, 0, 2):

@@ -11,10 +11,8 @@ def opcodes_by_place(bench: RcBench) -> None:
     """Messages of 0 bytes, 1 byte and exactly one path MTU are one Only each; one more byte makes a First and a Last;
     four path MTUs a First, two Middles and a Last."""
     for number, size in enumerate((0, 1, bench.mtu)):
-        bench.post_write(pattern(size))
-        bench.expect("WRITE", psn=number, opcode=wire.RC_ONLY, length=size)
-    bench.post_write(pattern(bench.mtu + 1))
-    bench.expect("WRITE", psn=3, opcode=wire.RC_FIRST)
+        bench.written(number, pattern(size), opcode=wire.RC_ONLY, length=size)
+    bench.written(3, pattern(bench.mtu + 1), opcode=wire.RC_FIRST)
     bench.expect("WRITE", psn=4, opcode=wire.RC_LAST)
     bench.post_write(pattern(4 * bench.mtu))
     for psn, opcode in enumerate((wire.RC_FIRST, wire.RC_MIDDLE, wire.RC_MIDDLE, wire.RC_LAST), 5):
@@ -25,10 +23,16 @@ def opcodes_by_place(bench: RcBench) -> None:
 def immediates_by_place(bench: RcBench) -> None:
     """A write with immediate of 5 bytes is an Only with Immediate; one of two path MTUs a First without and a Last with
     it."""
-    bench.post_write(pattern(5), immediate=0xDEADBEEF)
-    bench.expect("WRITE", psn=0, opcode=wire.RC_ONLY_IMMEDIATE, data=0xDEADBEEF, payload=pattern(5), dmalen=5)
-    bench.post_write(pattern(2 * bench.mtu), immediate=7)
-    bench.expect("WRITE", psn=1, opcode=wire.RC_FIRST, length=bench.mtu)
+    bench.written(
+        0,
+        pattern(5),
+        immediate=0xDEADBEEF,
+        opcode=wire.RC_ONLY_IMMEDIATE,
+        data=0xDEADBEEF,
+        payload=pattern(5),
+        dmalen=5,
+    )
+    bench.written(1, pattern(2 * bench.mtu), immediate=7, opcode=wire.RC_FIRST, length=bench.mtu)
     bench.expect("WRITE", psn=2, opcode=wire.RC_LAST_IMMEDIATE, data=7, payload=pattern(2 * bench.mtu)[bench.mtu :])
 
 
@@ -64,8 +68,7 @@ def full_packets_of_4096(bench: RcBench) -> None:
 def padding_is_sent(bench: RcBench) -> None:
     """Writes of 0 to 5 bytes are padded with 0, 3, 2, 1, 0 and 3 bytes."""
     for size in range(6):
-        bench.post_write(pattern(size))
-        write = bench.expect("WRITE", psn=size, payload=pattern(size), pad=-size % 4)
+        write = bench.written(size, pattern(size), payload=pattern(size), pad=-size % 4)
         bench.check(len(write.padding) == -size % 4, f"{-size % 4} bytes behind the payload", f"{len(write.padding)}")
 
 
@@ -90,8 +93,7 @@ def _wrong_icrc_is_dropped(bench: RcBench) -> None:
     bench.send(right.on_the_way(hlim=2, ecn=3, chksum=0))
     bench.expect("ACK", psn=0)
     bench.expect_memory(0, pattern(64))
-    bench.post_write(pattern(63))
-    bench.expect("WRITE", psn=0, payload=pattern(63))
+    bench.written(0, pattern(63), payload=pattern(63))
 
 
 @rc_case("RC-WIRE-06", ip=6, look_at="the ICRC over IPv6: what it covers, its byte order, and what it masks")
@@ -111,8 +113,7 @@ def icrc_over_ipv4(bench: RcBench) -> None:
 @rc_case("RC-WIRE-07", look_at="bytes 2 and 3 of the BTH")
 def default_partition(bench: RcBench) -> None:
     """The target's write and its ACK carry P_Key 0xFFFF."""
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0, pkey=0xFFFF)
+    bench.written(0, pattern(8), pkey=0xFFFF)
     bench.request(0, ackreq=1)
     bench.expect("ACK", psn=0, pkey=0xFFFF)
 
@@ -137,8 +138,7 @@ def transport_version(bench: RcBench) -> None:
     bench.expect_silence(ms(1))
     bench.expect_nothing_written()
     bench.expect_works(0)
-    bench.post_write(b"")
-    bench.expect("WRITE", psn=0, tver=0)
+    bench.written(0, b"", tver=0)
 
 
 @rc_case("RC-WIRE-10", look_at="the UDP destination port")
@@ -164,8 +164,7 @@ def one_path(bench: RcBench) -> None:
 def reserved_bits_are_sent_as_0(bench: RcBench) -> None:
     """Byte 4 and the bits beside AckReq are 0 in a write and in an ACK."""
     zeros = dict.fromkeys(("fecn", "becn", "bth_reserved", "reserved2", "rtx", "ts", "reserved3"), 0)
-    bench.post_write(pattern(8))
-    bench.expect("WRITE", psn=0, **zeros)
+    bench.written(0, pattern(8), **zeros)
     bench.request(0, ackreq=1)
     bench.expect("ACK", psn=0, **zeros)
 
