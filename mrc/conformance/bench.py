@@ -264,6 +264,18 @@ class Bench(TargetSide):
         self.request(psn, ackreq=1)
         return self.expect("SACK", ack_psn=psn, cack_psn=psn if cack_psn is None else cack_psn)
 
+    def expect_goes_on(self, psn: int) -> None:
+        """See that nothing else was written, and that the target answers a request with this PSN."""
+        self.expect_nothing_written()
+        self.expect_works(psn)
+
+    def expect_ignored(self, *packets: Crafted, within: int = us(100)) -> None:
+        """Send these in one burst, and see that none is answered and that one counter rises by as many."""
+        self.mark_counters()
+        self.send(*packets)
+        self.expect_silence(within)
+        self.expect_counted(len(packets))
+
     def first(self, count: int, packets: Iterable[Heard], what: str) -> list[Heard]:
         """The first `count` of these packets, which are `what`. Fails when there are fewer."""
         found = list(islice(packets, count))

@@ -35,8 +35,7 @@ def target_keeps_its_start_value(bench: Bench) -> None:
     flow = Flow(bench)
     flow.sack(1, us(12))
     flow.settle()
-    for _ in range(5):
-        flow.round(us(12 + 18), each=1)
+    flow.rounds(5, us(12 + 18), each=1)
     flow.round(us(12 + 18), each=1, m=1)
     flow.expect_window(LONG.max_cwnd / 2)
 
@@ -68,8 +67,7 @@ def _window_after(bench: Bench, until: int) -> Flow:
         bench.wait(ms(500))
         psn += 1
     flow = Flow(bench, first=psn)
-    for _ in range(6):
-        flow.round(us(24))
+    flow.rounds(6, us(24))
     return flow
 
 
@@ -92,8 +90,7 @@ def max_cwnd_is_at_least_two_packets(bench: Bench) -> None:
     """1.5 BDP are 225 bytes: two packets leave, and two are in flight after some windows too."""
     flow = Flow(bench)
     flow.expect_window(2 * flow.mtu, slack=0)
-    for _ in range(3):
-        flow.round(us(12), each=1)
+    flow.rounds(3, us(12), each=1)
     flow.expect_window(2 * flow.mtu, slack=0)
 
 

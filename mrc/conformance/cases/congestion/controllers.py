@@ -18,8 +18,7 @@ def nscc_is_known_by_its_name(bench: Bench) -> None:
     """With a controller named uet-1.0-nscc the window is 1.5 BDP, and a window marked with 45 us of delay halves it."""
     flow = Flow(bench)
     flow.expect_window(FULL.max_cwnd, slack=0)
-    for _ in range(5):
-        flow.round(FULL.base_rtt + us(45), each=1)
+    flow.rounds(5, FULL.base_rtt + us(45), each=1)
     flow.round(FULL.base_rtt + us(45), each=1, m=1)
     flow.expect_window(FULL.max_cwnd / 2)
 
@@ -37,8 +36,7 @@ def nscc_is_the_default(bench: Bench) -> None:
     bench.wait(us(50))
     flow = Flow(bench)
     flow.sack(1, us(20))
-    for _ in range(2):
-        flow.round(us(60), each=1)
+    flow.rounds(2, us(60), each=1)
     before = len(flow.in_flight)
     bench.check(before >= 4, "four packets in flight or more", f"there are {before}")
     flow.round(us(60), each=1, m=1)

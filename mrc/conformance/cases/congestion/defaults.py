@@ -79,8 +79,7 @@ def more_than_a_microsecond_is_a_delay(bench: Bench) -> None:
 def _marked(bench: Bench, network: Network, delay: int, cwnd: float) -> None:
     """The delay has been this for five windows of 81 packets. Then one is marked."""
     flow = Flow(bench)
-    for _ in range(5):
-        flow.round(network.base_rtt + delay, each=1)
+    flow.rounds(5, network.base_rtt + delay, each=1)
     flow.round(network.base_rtt + delay, each=1, m=1)
     flow.expect_window(cwnd)
 
@@ -154,8 +153,7 @@ def one_decrease_at_most_halves(bench: Bench) -> None:
 
 def _windows(bench: Bench, network: Network, delay: int, count: int, m: int = 0) -> Flow:
     flow = Flow(bench)
-    for _ in range(count):
-        flow.round(network.base_rtt + delay, m=m)
+    flow.rounds(count, network.base_rtt + delay, m=m)
     return flow
 
 

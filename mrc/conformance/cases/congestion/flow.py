@@ -83,6 +83,11 @@ class Flow:
             self.sack(min(each, left), rtt, **fields)
             left -= each
 
+    def rounds(self, count: int, rtt: int, *, each: int = 10, **fields: Any) -> None:
+        """As many times as `count` acknowledge what is in flight then."""
+        for _ in range(count):
+            self.round(rtt, each=each, **fields)
+
     def ack(self, count: int) -> None:
         """Acknowledge the `count` lowest PSNs in flight, and what is missing below them, with a transport ACK."""
         self._bench.check(bool(self.in_flight), "packets in flight", "there are none")

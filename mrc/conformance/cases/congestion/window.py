@@ -17,8 +17,7 @@ HUGE = Network(gbps=4000)
 
 def _with_average(flow: Flow, delay: int) -> None:
     """Let the averaged delay become `delay`, by 400 samples. At max_cwnd unmarked ones change nothing."""
-    for _ in range(5):
-        flow.round(FULL.base_rtt + delay, each=1)
+    flow.rounds(5, FULL.base_rtt + delay, each=1)
 
 
 @FAST.case("MRC-CC-04", initial_cwnd=START, look_at="what inc grows by below target: alpha x n x (target - delay)")
@@ -26,8 +25,7 @@ def growth_is_proportional_to_what_is_missing(bench: Bench) -> None:
     """From 40 packets on two windows are acknowledged with a delay of 3 us, a quarter of the target, without marks:
     alpha is 16 mss / 12 us, so that inc grows by 12 mss a byte. The window becomes 61 packets."""
     flow = Flow(bench)
-    for _ in range(2):
-        flow.round(FAST.base_rtt + us(3))
+    flow.rounds(2, FAST.base_rtt + us(3))
     cwnd = grown(START, flow.acked_bytes, FAST.proportional(flow.mss, us(3))) + 2 * FAST.eta(flow.mss)
     flow.expect_window(cwnd, slack=2)
 
@@ -39,8 +37,7 @@ def growth_is_less_near_the_target(bench: Bench) -> None:
     """From 40 packets on two windows are acknowledged with a delay of 9 us, near the target: inc grows by 4 mss a byte,
     a third of what 3 us give. The window becomes 48 packets."""
     flow = Flow(bench)
-    for _ in range(2):
-        flow.round(FAST.base_rtt + us(9))
+    flow.rounds(2, FAST.base_rtt + us(9))
     cwnd = grown(START, flow.acked_bytes, FAST.proportional(flow.mss, us(9))) + 2 * FAST.eta(flow.mss)
     flow.expect_window(cwnd, slack=2)
 
@@ -121,8 +118,7 @@ def decreases_stop_at_one_packet(bench: Bench) -> None:
     """Small packets tell the window to a few bytes. From 8 full packets on eight windows are marked, with a delay
     of 36 us: each is half the last, until there is one full packet, which is twelve of these."""
     flow = Flow(bench, packets=600, length=8)
-    for _ in range(8):
-        flow.round(FULL.base_rtt + us(36), each=1, m=1)
+    flow.rounds(8, FULL.base_rtt + us(36), each=1, m=1)
     flow.expect_window(flow.mtu)
 
 
@@ -133,8 +129,7 @@ def a_mark_below_target_changes_nothing(bench: Bench) -> None:
     """From 40 packets on two windows are acknowledged with marks and a delay of 6 us, target is 12: but for eta, half a
     packet a round trip, the window stays as it is."""
     flow = Flow(bench)
-    for _ in range(2):
-        flow.round(FAST.base_rtt + us(6), m=1)
+    flow.rounds(2, FAST.base_rtt + us(6), m=1)
     flow.expect_window(START + 2 * FAST.eta(flow.mss))
 
 
@@ -260,8 +255,7 @@ def fast_increases_end_at_max_cwnd(bench: Bench) -> None:
     """A fast increase ends at max_cwnd, 80 packets. Without delay each packet acknowledged would add ten. All SACKs
     of the third window are seen one by one, for a fulfil would hide it."""
     flow = Flow(bench)
-    for _ in range(2):
-        flow.round(HUGE.base_rtt)
+    flow.rounds(2, HUGE.base_rtt)
     for _ in range(20):
         flow.sack(1, HUGE.base_rtt)
         flow.expect_window(MOST)

@@ -160,8 +160,7 @@ def a_wrong_icrc_under_the_codepoint_is_a_trim(bench: Bench) -> None:
     packet = bench.make.request(2, pattern(64), ackreq=1)
     bench.send(packet.but(icrc=packet.right_icrc ^ 1))
     bench.expect_silence(ms(1))
-    bench.expect_nothing_written()
-    bench.expect_works(0)
+    bench.expect_goes_on(0)
 
 
 @case("MRC-TRIM-07", agreed=[TRIM_NACK], look_at="what is taken from a trimmed packet beside its PSN")

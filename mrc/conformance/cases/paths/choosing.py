@@ -76,8 +76,7 @@ def with_all_in_skip_packets_still_go(bench: Bench) -> None:
 def without_a_usable_ev_probes_go_on(bench: Bench) -> None:
     """One EV is in ASSUMED_BAD, all others are denied: what is posted then waits, probes go on. Three answers, and it
     leaves by that EV."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     ev = sending.evs[0]
     sending.condemn(ev)
     bench.deny(*sending.evs[1:])
@@ -101,8 +100,7 @@ def without_a_usable_ev_probes_go_on(bench: Bench) -> None:
 def without_a_usable_ev_the_budget_decides(bench: Bench) -> None:
     """All EVs are denied. What is posted never leaves; after three local ACK timeouts of 134 ms, to 2 % (live: to a
     quarter), and not sooner the QP is in ERROR and the write has failed."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     bench.expect_completion("WRITE")
     bench.deny(*sending.evs)
     began, budget = bench.now, 3 * (1024 << 17)
@@ -125,8 +123,7 @@ def without_a_usable_ev_the_budget_decides(bench: Bench) -> None:
 def what_goes_down_together_is_one_event(bench: Bench) -> None:
     """The link of plane 0 goes down with 16 packets in flight on it and comes back. Then a SACK shows that they are
     lost: they went down with the link, and none of their EVs is ASSUMED_BAD."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     writes = sending.send(32)
     bench.set_port(0, False)
     bench.wait(us(20))
@@ -174,8 +171,7 @@ def a_restored_ev_rejoins(bench: Bench) -> None:
 @case("MRC-PATH-21", options={"ev_min_active": 4096}, look_at="what becomes of an EV that cannot be spared")
 def an_ev_that_cannot_be_spared_is_skipped(bench: Bench) -> None:
     """More EVs are needed than there are: m=2 takes one to SKIP, and it is used again."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     ev = sending.evs[0]
     sending.condemn(ev)
     sending.expect_ev(ev, "SKIP")
@@ -193,8 +189,7 @@ def _left_over(bench: Bench, sending: Sending, evs: list[int]) -> int:
 @case("MRC-PATH-22", options={"evs_per_plane": 5}, look_at="how many EVs a QP keeps: a quarter, rounded up")
 def a_quarter_of_the_profile_stays(bench: Bench) -> None:
     """The profile has two planes of five EVs. There is an m=2 for each: three stay usable, and packets still go."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     left = _left_over(bench, sending, sending.evs)
     wanted = -(-len(sending.evs) // 4)
     bench.check(left == wanted, f"{wanted} of {len(sending.evs)} EVs usable", f"{left} are")
@@ -209,8 +204,7 @@ def a_quarter_of_the_profile_stays(bench: Bench) -> None:
 def evs_of_a_port_that_is_down_do_not_count(bench: Bench) -> None:
     """The ports of all planes but plane 0 are down. There is an m=2 for each EV of plane 0: not all of them go bad,
     although the other planes have EVs that are GOOD."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     for plane in bench.planes[1:]:
         bench.set_port(plane.number, False)
     left = _left_over(bench, sending, sending.of_plane(0))
@@ -236,8 +230,7 @@ def a_bad_ev_is_replaced_in_its_plane(bench: Bench) -> None:
 @case("MRC-PATH-24", planes=2, plane_evs=2, look_at="who carries the share of a bad EV when there is no reserve")
 def its_plane_carries_a_bad_evs_share(bench: Bench) -> None:
     """All EVs are active and one goes bad: the planes stay equally loaded, although one has an EV less."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     sending.condemn(sending.evs[0])
     _expect_equal_loads(bench, sending.expect_unused(sending.evs[0], 256))
 
@@ -250,8 +243,7 @@ def its_plane_carries_a_bad_evs_share(bench: Bench) -> None:
 def a_dead_planes_share_goes_to_the_others(bench: Bench) -> None:
     """All EVs of plane 0 go bad: the other planes carry everything, and nothing waits. One of them is restored: plane 0
     carries data again."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     dead = sending.of_plane(0)
     sending.condemn(*dead)
     _expect_others_used(bench, sending)

@@ -24,8 +24,7 @@ def a_mark_skips_its_ev(bench: Bench) -> None:
 def a_trimmed_packet_skips_its_ev(bench: Bench) -> None:
     """A NACK TRIMMED takes its EV to SKIP. No port has room then, so that the rotation passes nothing before the
     script looks. The path was full and is not broken: no probe tests it."""
-    sending = Sending(bench)
-    sending.carry(4)
+    sending = Sending(bench, carried=4)
     (write,) = sending.send(1)
     for plane in bench.planes:
         bench.set_port_room(plane.number, False)
@@ -41,8 +40,7 @@ def a_trimmed_packet_skips_its_ev(bench: Bench) -> None:
 @case("MRC-PATH-05/lasthop", agreed=[TRIM_NACK], look_at="which NACKs speak of a path: TRIMMED alone does")
 def other_nacks_leave_the_ev(bench: Bench) -> None:
     """TRIMMED_LASTHOP and the resource NACKs say nothing about the path: its EV stays GOOD."""
-    sending = Sending(bench)
-    sending.carry(4)
+    sending = Sending(bench, carried=4)
     for reason in (wire.TRIMMED_LASTHOP, wire.NO_BITMAP, wire.NO_PKT_BUFFER, wire.NO_RESOURCE):
         (write,) = sending.send(1)
         bench.nack(write, reason)
@@ -82,8 +80,7 @@ def always_skip_condemns_from_skip(bench: Bench) -> None:
 def a_hole_condemns_its_ev(bench: Bench) -> None:
     """A packet is lost, as the SACK of eight shows that were sent later. One loss is enough: its EV is ASSUMED_BAD.
     The other EVs stay GOOD, and the retransmission goes by one of them."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     cack = sending.cack
     (lost,) = sending.send(1)
     bench.wait(RTT)
@@ -100,8 +97,7 @@ def a_hole_condemns_its_ev(bench: Bench) -> None:
 def a_hole_condemns_from_skip(bench: Bench) -> None:
     """The EV of the lost packet is in SKIP, by the mark of one that arrived on it: the loss condemns it all
     the same."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     writes = sending.send(32)
     marked = writes[0]
     (lost,) = bench.first(1, (write for write in writes[1:] if write.ev == marked.ev), "more packets by its EV")
@@ -119,8 +115,7 @@ def a_hole_condemns_from_skip(bench: Bench) -> None:
 def a_timer_condemns_its_ev(bench: Bench) -> None:
     """A single packet is never answered, and nothing behind it can tell: its path timer finds the loss, which condemns
     its EV as well, and the packet goes by another."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     (lost,) = sending.send(1)
     bench.expect("WRITE", psn=lost.psn, rtx=1, ev=other_than(lost.ev), within=ms(30))
     sending.expect_ev(lost.ev, "ASSUMED_BAD")
@@ -130,8 +125,7 @@ def a_timer_condemns_its_ev(bench: Bench) -> None:
 def the_rotation_resets_a_skipped_ev(bench: Bench) -> None:
     """One EV after the other is taken to SKIP, then packets go out one by one: none goes by it while it is in SKIP, the
     one during which it becomes GOOD neither, and it is used again later."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     for ev in sending.evs:
         sending.carry_on(ev, 1)
         for _ in range(4 * len(sending.evs)):
@@ -202,8 +196,7 @@ def a_trim_in_skip_is_ignored(bench: Bench) -> None:
 def a_spurious_loss_is_undone(bench: Bench) -> None:
     """A hole condemns an EV, the packet is sent again; then the SACK of its first transmission comes, with rtx 0. The
     EV is GOOD again at once and carries data."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     cack = sending.cack
     (late,) = sending.send(1)
     bench.wait(RTT)
@@ -226,8 +219,7 @@ def a_spurious_loss_is_undone(bench: Bench) -> None:
 def a_denied_ev_stays_denied(bench: Bench) -> None:
     """EVs in GOOD, SKIP and ASSUMED_BAD are denied: neither data nor probes go by them for a second, a link that goes
     down and comes back changes nothing. Allowed again each carries data."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     good, skipped, bad = sending.evs[:3]
     sending.condemn(bad)
     sending.carry_on(skipped, 1)

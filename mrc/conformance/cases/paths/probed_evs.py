@@ -11,8 +11,7 @@ from mrc.conformance.script import Bench, case, ms
 def a_path_is_tested_on_itself(bench: Bench) -> None:
     """An EV of each of the first two planes is assumed bad. All probes of the next 200 ms, none of which is answered,
     go by these, and each by the plane of its EV."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     bad = [plane.target_evs[1] for plane in bench.planes[:2]]
     sending.condemn(*bad)
     bench.read()
@@ -31,8 +30,7 @@ def a_path_is_tested_on_itself(bench: Bench) -> None:
 def the_probes_that_follow_test_the_same_path(bench: Bench) -> None:
     """One EV is assumed bad. Its first probe is answered, marked, and so is the second: all three go by it, under
     three ids."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     ev = bench.planes[-1].target_evs[0]
     sending.condemn(ev)
     bench.read()

@@ -11,8 +11,7 @@ PATH_TIMER = ms(1)  # of a path whose round trips take 10 us: the least there is
 
 def _with_a_bad_ev(bench: Bench) -> tuple[Sending, int]:
     """An EV that has just become ASSUMED_BAD, and no other."""
-    sending = Sending(bench)
-    sending.carry(32)
+    sending = Sending(bench, carried=32)
     ev = sending.evs[1]
     sending.condemn(ev)
     sending.expect_ev(ev, "ASSUMED_BAD")

@@ -17,9 +17,11 @@ class Sending:
     """The target's writes over one connection, which all arrive unless a script says otherwise. `cack` is the PSN up
     to which they have been acknowledged."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, *, carried: int = 0) -> None:
+        """So many packets have been carried at once."""
         self._bench = bench
         self.cack = -1
+        self.carry(carried)
 
     @property
     def evs(self) -> list[int]:

@@ -11,24 +11,16 @@ HALF = 1 << 23
 @case("MRC-RESP-01", look_at="the lookup of the DQP: does another QP answer, or the packet count as malformed?")
 def an_unknown_qp_is_not_answered(bench: Bench) -> None:
     """A request for a QPN that the target does not have is dropped and counted, and the QP beside it goes on."""
-    bench.mark_counters()
-    bench.request(0, pattern(64), dqp=bench.target.qpn ^ 0x800000, ackreq=1)
-    bench.expect_silence(ms(1))
-    bench.expect_counted(1)
-    bench.expect_nothing_written()
-    bench.expect_works(0)
+    bench.expect_ignored(bench.make.request(0, pattern(64), dqp=bench.target.qpn ^ 0x800000, ackreq=1), within=ms(1))
+    bench.expect_goes_on(0)
 
 
 @case("MRC-RESP-02", look_at="the source address each packet is compared with: that of the plane it came in on")
 def a_stranger_is_not_answered(bench: Bench) -> None:
     """A request that is right in all but its source address is dropped and counted, and its PSN has not arrived."""
-    bench.mark_counters()
     true = bench.make.request(0, pattern(64), ackreq=1)
-    bench.send(true.but(src=true.carriage.src + 0x77))
-    bench.expect_silence(ms(1))
-    bench.expect_counted(1)
-    bench.expect_nothing_written()
-    bench.expect_works(0)
+    bench.expect_ignored(true.but(src=true.carriage.src + 0x77), within=ms(1))
+    bench.expect_goes_on(0)
 
 
 @case("MRC-RESP-02/other-plane", planes=2, look_at="whether sources are kept by plane, or in one set for all")
@@ -37,8 +29,7 @@ def the_peer_in_another_plane_is_a_stranger(bench: Bench) -> None:
     from_plane_1 = bench.make.request(0, pattern(64), plane=1, ackreq=1)
     bench.send(bench.make.request(0, pattern(64), ackreq=1).but(src=from_plane_1.carriage.src))
     bench.expect_silence(ms(1))
-    bench.expect_nothing_written()
-    bench.expect_works(0)
+    bench.expect_goes_on(0)
 
 
 @case("MRC-RESP-03", look_at="where epsn starts: the first PSN the tester named out of band")
@@ -161,8 +152,7 @@ def beyond_the_window_nothing_is_written(bench: Bench) -> None:
     bench.request(bench.window, pattern(64), ackreq=1)
     bench.expect_no("ACK", within=us(100))
     bench.expect_no("SACK", within=us(100))
-    bench.expect_nothing_written()
-    bench.expect_works(0)
+    bench.expect_goes_on(0)
     bench.probe(7)
     bench.expect("SACK", probe_id=7, cack_psn=0, bitmap=0)
 
@@ -181,12 +171,8 @@ def too_old_is_not_answered(bench: Bench) -> None:
     """PSN epsn - 2^23 could be as far ahead as behind: it is counted, and that is all."""
     bench.expect_works(0)
     bench.read()
-    bench.mark_counters()
-    bench.request(1 - HALF, pattern(64), ackreq=1)
-    bench.expect_silence(us(100))
-    bench.expect_counted(1)
-    bench.expect_nothing_written()
-    bench.expect_works(1)
+    bench.expect_ignored(bench.make.request(1 - HALF, pattern(64), ackreq=1))
+    bench.expect_goes_on(1)
 
 
 @case("MRC-RESP-11", look_at="MPR x 128, counted from epsn, and whether it moves with it")

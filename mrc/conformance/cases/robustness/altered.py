@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mrc.conformance.cases.robustness.hostile import expect_unharmed, headers_of, transport
-from mrc.conformance.script import Bench, case, pattern, us, wire
+from mrc.conformance.cases.robustness.hostile import case, expect_unharmed, headers_of, transport
+from mrc.conformance.script import Bench, pattern, us, wire
 
 _OPCODE_AND_FLAGS = (0, 1, 8)  # bytes of the BTH
 ONE_BIT = "the field that the bit belongs to, which the story names"
@@ -44,30 +44,24 @@ def _bits_flipped(bench: Bench, **fields: Any) -> None:
             bench.check(bool(told) and told[-1] >= psn, f"a SACK for PSN {psn} behind it", f"cack_psn {told}")
             psn = told[-1] + 1
     bench.expect_state("RTS")
-    bench.expect_nothing_written()
-    bench.expect_works(0)
+    bench.expect_goes_on(0)
 
 
-@case("MRC-ERR-01/flipped", connections=18, group="robustness", look_at=ONE_BIT)
+@case("MRC-ERR-01/flipped", connections=18, look_at=ONE_BIT)
 def requests_with_a_bit_flipped(bench: Bench) -> None:
     """A write with one bit of its headers flipped, one after the other, under a right ICRC: the target takes it, drops
     it or refuses it, but raises nothing, and only the QP that is refused suffers."""
     _bits_flipped(bench)
 
 
-@case("MRC-ERR-01/flipped-immediate", connections=42, group="robustness", look_at=ONE_BIT)
+@case("MRC-ERR-01/flipped-immediate", connections=42, look_at=ONE_BIT)
 def immediates_with_a_bit_flipped(bench: Bench) -> None:
     """A write with immediate and a timestamp, for which there is no receive, with one bit of its headers flipped, one
     after the other: nothing is raised, and only the QP that is refused suffers."""
     _bits_flipped(bench, immediate=5, timestamp=3)
 
 
-@case(
-    "MRC-ERR-01/two-gigabytes",
-    connections=5,
-    group="robustness",
-    look_at="what is set aside, or added up, for a DMALen of 2^31",
-)
+@case("MRC-ERR-01/two-gigabytes", connections=5, look_at="what is set aside, or added up, for a DMALen of 2^31")
 def requests_for_two_gigabytes(bench: Bench) -> None:
     """An Only with 64 bytes and a DMALen of 2^31 or 2^32 - 1 is refused. A First of a message of so many bytes writes
     what it brings or is refused, and the Middle that would lie 2^31 bytes behind is refused. Nothing else is written,
@@ -88,12 +82,7 @@ def requests_for_two_gigabytes(bench: Bench) -> None:
     expect_unharmed(bench, write_out=False)
 
 
-@case(
-    "MRC-ERR-01/addresses",
-    connections=14,
-    group="robustness",
-    look_at="sums of VA and length that do not fit their type",
-)
+@case("MRC-ERR-01/addresses", connections=14, look_at="sums of VA and length that do not fit their type")
 def requests_for_every_kind_of_address(bench: Bench) -> None:
     """Requests for VAs at which sums of 31, 32, 63 and 64 bits run over, 0 and those just outside the region: each is
     refused with remote access error and writes nothing; another connection works."""
@@ -119,12 +108,7 @@ def requests_for_every_kind_of_address(bench: Bench) -> None:
     expect_unharmed(bench, write_out=False)
 
 
-@case(
-    "MRC-ERR-01/random",
-    connections=56,
-    group="robustness",
-    look_at="which value of a field is used before it is checked",
-)
+@case("MRC-ERR-01/random", connections=56, look_at="which value of a field is used before it is checked")
 def requests_of_random_bytes(bench: Bench) -> None:
     """300 packets with a write's opcode and random bytes behind their BTH, of any length up to 200 bytes and under
     right ICRCs, half of them in bursts: nothing is raised, nothing is written outside the region or without its R_Key,

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 
 from mrc.conformance.cases.robustness.hostile import (
     BTH,
+    case,
     every_kind,
     expect_dropped,
     expect_unharmed,
@@ -15,7 +16,7 @@ from mrc.conformance.cases.robustness.hostile import (
     send_all,
     transport,
 )
-from mrc.conformance.script import Bench, Crafted, case, pattern
+from mrc.conformance.script import Bench, Crafted, pattern
 
 SIX_KINDS = frozenset({"Last with Immediate", "Only with TSETH", "ACK", "SACK", "PROBE", "ENDPOINT_REQUEST"})
 WHERE = "the first read behind the end of a packet: which length was trusted before it was checked"
@@ -36,27 +37,27 @@ def _broken_off_everywhere(bench: Bench, kinds: Container[str] | None = None) ->
     expect_unharmed(bench)
 
 
-@case("MRC-ERR-01/truncated", group="robustness", look_at=WHERE)
+@case("MRC-ERR-01/truncated", look_at=WHERE)
 def packets_that_break_off(bench: Bench) -> None:
     """A packet of every kind is broken off behind each of its bytes, from the outermost IP header on, its headers
     saying the old length: nothing is raised, nothing changes, and the target works."""
     _broken_off_everywhere(bench)
 
 
-@case("MRC-ERR-01/truncated-udp", group="robustness", mode="udp", look_at=WHERE)
+@case("MRC-ERR-01/truncated-udp", mode="udp", look_at=WHERE)
 def packets_without_an_outer_header_that_break_off(bench: Bench) -> None:
     """Packets of six kinds without an outer header are broken off behind each of their bytes: nothing is raised,
     nothing changes."""
     _broken_off_everywhere(bench, SIX_KINDS)
 
 
-@case("MRC-ERR-01/truncated-ipv4", group="robustness", mode="udp", ip=4, look_at=WHERE)
+@case("MRC-ERR-01/truncated-ipv4", mode="udp", ip=4, look_at=WHERE)
 def packets_over_ipv4_that_break_off(bench: Bench) -> None:
     """Packets of six kinds over IPv4 are broken off behind each of their bytes: nothing is raised, nothing changes."""
     _broken_off_everywhere(bench, SIX_KINDS)
 
 
-@case("MRC-ERR-02/broken-off", connections=2, group="robustness", look_at="which packet that breaks off is not counted")
+@case("MRC-ERR-02/broken-off", connections=2, look_at="which packet that breaks off is not counted")
 def packets_that_break_off_are_counted(bench: Bench) -> None:
     """A packet of every kind is broken off behind each byte from its BTH on: none is answered, each is counted."""
     know_ordinary_counters(bench)
@@ -66,7 +67,7 @@ def packets_that_break_off_are_counted(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case("MRC-ERR-02/short", connections=2, group="robustness", look_at=WHERE)
+@case("MRC-ERR-02/short", connections=2, look_at=WHERE)
 def packets_too_short_for_their_opcode(bench: Bench) -> None:
     """A packet of every kind with each length that is too short for its headers, its own lengths and its ICRC right:
     each is dropped and counted, and changes nothing."""
@@ -77,12 +78,7 @@ def packets_too_short_for_their_opcode(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case(
-    "MRC-ERR-02/long",
-    connections=2,
-    group="robustness",
-    look_at="whether a control packet may be longer than its headers",
-)
+@case("MRC-ERR-02/long", connections=2, look_at="whether a control packet may be longer than its headers")
 def control_packets_too_long_for_their_opcode(bench: Bench) -> None:
     """A control packet of every kind with 1 to 64 bytes too many, its own lengths and its ICRC right: each is dropped
     and counted, and changes nothing."""
@@ -94,12 +90,7 @@ def control_packets_too_long_for_their_opcode(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case(
-    "MRC-ERR-02/padding",
-    connections=2,
-    group="robustness",
-    look_at="whether the pad count is compared with what there is to pad",
-)
+@case("MRC-ERR-02/padding", connections=2, look_at="whether the pad count is compared with what there is to pad")
 def padding_that_is_not_there(bench: Bench) -> None:
     """Requests without payload and control packets with pad counts of 1 to 3, and no padding: each is dropped and
     counted, and changes nothing."""
@@ -112,7 +103,7 @@ def padding_that_is_not_there(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case("MRC-ERR-02/lengths", group="robustness", look_at="which of the lengths in IP and UDP headers is trusted")
+@case("MRC-ERR-02/lengths", look_at="which of the lengths in IP and UDP headers is trusted")
 def lengths_that_contradict_the_packet(bench: Bench) -> None:
     """Requests whose IP or UDP length, or both, say something else than there is, from 0 to 65535, all with a right
     ICRC: each is dropped and counted, and changes nothing."""

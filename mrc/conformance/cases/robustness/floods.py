@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import random
 
-from mrc.conformance.cases.robustness.hostile import expect_unharmed, send_all
-from mrc.conformance.script import TRIM_NACK, Bench, case, ms, pattern, us, wire
+from mrc.conformance.cases.robustness.hostile import case, expect_unharmed, send_all
+from mrc.conformance.script import TRIM_NACK, Bench, ms, pattern, us, wire
 
 BURSTS, AT_ONCE = 3, 200
 FLOOD = BURSTS * AT_ONCE
 
 
-@case("MRC-ERR-02/replayed", immediates=10, group="robustness", look_at="what a packet does that has been taken before")
+@case("MRC-ERR-02/replayed", immediates=10, look_at="what a packet does that has been taken before")
 def requests_that_are_replayed(bench: Bench) -> None:
     """Forty writes, ten of them with immediate, of which each pair goes to one place, are taken, and then come again
     six times, in random order: memory stays as the later of each pair left it, no receive is consumed twice, and the
@@ -39,7 +39,7 @@ def requests_that_are_replayed(bench: Bench) -> None:
     bench.expect_works(40)
 
 
-@case("MRC-ERR-02/answers-replayed", group="robustness", look_at="what an answer does that has been taken before")
+@case("MRC-ERR-02/answers-replayed", look_at="what an answer does that has been taken before")
 def answers_that_are_replayed(bench: Bench) -> None:
     """The SACKs and ACKs of thirty writes come again five times, in random order, while another write is out: it
     neither completes nor is sent again, and nothing completes twice."""
@@ -66,12 +66,7 @@ def answers_that_are_replayed(bench: Bench) -> None:
     bench.expect_works(0)
 
 
-@case(
-    "MRC-ERR-02/other-ones-packets",
-    connections=2,
-    group="robustness",
-    look_at="whether a packet that is another QP's changes a QP",
-)
+@case("MRC-ERR-02/other-ones-packets", connections=2, look_at="whether a packet that is another QP's changes a QP")
 def packets_of_another_connection(bench: Bench) -> None:
     """What was taken on one connection comes again with the DQP of another that has sent and received nothing, and from
     an address that is none of the peer's: those of the stranger are dropped and counted."""
@@ -90,7 +85,7 @@ def packets_of_another_connection(bench: Bench) -> None:
     bench.expect_works(8)
 
 
-@case("MRC-ERR-01/probe-flood", group="robustness", look_at="what is kept for each probe, and what waits behind them")
+@case("MRC-ERR-01/probe-flood", look_at="what is kept for each probe, and what waits behind them")
 def a_flood_of_probes(bench: Bench) -> None:
     """Probes come in three bursts of two hundred, a write in each: no more answers than probes leave, the
     writes are acknowledged, and afterwards probes are answered as ever."""
@@ -109,7 +104,7 @@ def a_flood_of_probes(bench: Bench) -> None:
     expect_unharmed(bench, 3, write_out=False)
 
 
-@case("MRC-ERR-01/operation-flood", group="robustness", look_at="what is kept for each endpoint request")
+@case("MRC-ERR-01/operation-flood", look_at="what is kept for each endpoint request")
 def a_flood_of_endpoint_requests(bench: Bench) -> None:
     """Endpoint requests come in three bursts of two hundred, PORT_STATUS_UPDATEs that take one port down and up among
     them: no more answers than requests. Who cannot take so many may leave some; an update that is repeated every 10 ms
@@ -140,7 +135,7 @@ def a_flood_of_endpoint_requests(bench: Bench) -> None:
     expect_unharmed(bench, write_out=False)
 
 
-@case("MRC-RESP-08/flood", group="robustness", look_at="what is kept for each PSN that does not fit the window")
+@case("MRC-RESP-08/flood", look_at="what is kept for each PSN that does not fit the window")
 def a_flood_beyond_the_window(bench: Bench) -> None:
     """Six hundred requests at and beyond the end of the window, each PSN another up to 2^23 - 1 away: none is written,
     at most one NACK comes for each, and PSN 0 is still the next."""
@@ -153,7 +148,7 @@ def a_flood_beyond_the_window(bench: Bench) -> None:
     expect_unharmed(bench, write_out=False)
 
 
-@case("MRC-TRIM-07/flood", group="robustness", agreed=[TRIM_NACK], look_at="what a trimmed packet is trusted with")
+@case("MRC-TRIM-07/flood", agreed=[TRIM_NACK], look_at="what a trimmed packet is trusted with")
 def a_flood_of_trimmed_packets(bench: Bench) -> None:
     """Four hundred trimmed packets, of PSNs everywhere, of which nothing can be verified: nothing arrives by them,
     nothing is written, at most one NACK comes for each, and PSN 0 is still the next."""

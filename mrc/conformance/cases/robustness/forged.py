@@ -6,8 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from mrc.conformance.cases.robustness.hostile import expect_dropped, expect_unharmed, know_ordinary_counters, send_all
-from mrc.conformance.script import DYNAMIC_MPR, Bench, Crafted, Heard, case, ms, pattern, us, wire
+from mrc.conformance.cases.robustness.hostile import (
+    case,
+    expect_dropped,
+    expect_unharmed,
+    know_ordinary_counters,
+    send_all,
+)
+from mrc.conformance.script import DYNAMIC_MPR, Bench, Crafted, Heard, ms, pattern, us, wire
 
 HALF = 1 << 23
 
@@ -51,12 +57,7 @@ def _unsent_sacks(bench: Bench, to: Heard) -> Iterable[Crafted]:
         yield make.sack(6, probe_id=probe_id)
 
 
-@case(
-    "MRC-SEND-09/forged",
-    connections=2,
-    group="robustness",
-    look_at="which PSN of a SACK is not compared with what was sent",
-)
+@case("MRC-SEND-09/forged", connections=2, look_at="which PSN of a SACK is not compared with what was sent")
 def sacks_for_what_was_never_sent(bench: Bench) -> None:
     """PSN 3 to 5 are out. SACKs whose cack_psn, whose ack_psn or one of whose bits is of a PSN never sent, by one or by
     far: each is dropped and counted; nothing completes and nothing is sent again."""
@@ -65,12 +66,7 @@ def sacks_for_what_was_never_sent(bench: Bench) -> None:
     _expect_untouched(bench, out, writes)
 
 
-@case(
-    "MRC-SEND-09/idle",
-    connections=2,
-    group="robustness",
-    look_at="what a requestor that never sent anything makes of answers",
-)
+@case("MRC-SEND-09/idle", connections=2, look_at="what a requestor that never sent anything makes of answers")
 def answers_to_a_requestor_that_sent_nothing(bench: Bench) -> None:
     """The target has sent nothing: SACKs, ACKs and NAKs for 20 PSNs, near and far, are dropped and counted; its first
     write leaves as PSN 0 and completes when it is acknowledged."""
@@ -83,12 +79,7 @@ def answers_to_a_requestor_that_sent_nothing(bench: Bench) -> None:
     expect_unharmed(bench, write_out=False)
 
 
-@case(
-    "MRC-ERR-02/forged-nacks",
-    connections=2,
-    group="robustness",
-    look_at="which NACKs are taken for PSNs that were never sent",
-)
+@case("MRC-ERR-02/forged-nacks", connections=2, look_at="which NACKs are taken for PSNs that were never sent")
 def nacks_for_what_was_never_sent(bench: Bench) -> None:
     """PSN 3 to 5 are out. NACKs of every reason, UNEXP_EVENT among them, and NAKs for PSNs never sent: each is dropped
     and counted."""
@@ -106,7 +97,7 @@ def nacks_for_what_was_never_sent(bench: Bench) -> None:
     _expect_untouched(bench, out, writes)
 
 
-@case("MRC-ERR-02/codes", connections=2, group="robustness", look_at="what an unknown code is taken for")
+@case("MRC-ERR-02/codes", connections=2, look_at="what an unknown code is taken for")
 def codes_that_nobody_defined(bench: Bench) -> None:
     """PSN 3 to 5 are out. AETHs of PSN 5 with each syndrome that has no meaning, and endpoint requests with op 2 and 3:
     each is dropped and counted; nothing changes. A NACK with a reason that has none is another matter, MRC-NACK-23."""
@@ -118,9 +109,7 @@ def codes_that_nobody_defined(bench: Bench) -> None:
     _expect_untouched(bench, out, writes)
 
 
-@case(
-    "MRC-ERR-02/responses", group="robustness", look_at="whether an endpoint response is compared with what was asked"
-)
+@case("MRC-ERR-02/responses", look_at="whether an endpoint response is compared with what was asked")
 def responses_that_nobody_asked_for(bench: Bench) -> None:
     """An EV probe of the target's is out. Responses with other ids, and one with its id and the other op, are dropped
     and counted, and the probe goes on waiting for its own."""
@@ -150,7 +139,6 @@ def responses_that_nobody_asked_for(bench: Bench) -> None:
     "MRC-PORT-03/forged",
     connections=2,
     planes=2,
-    group="robustness",
     look_at="whose port status is believed: only that of the address's owner",
 )
 def port_status_of_a_stranger(bench: Bench) -> None:
@@ -169,7 +157,7 @@ def port_status_of_a_stranger(bench: Bench) -> None:
     bench.check(len(planes) == len(bench.planes), "data on all planes", f"it is on {sorted(planes)}")
 
 
-@case("MRC-PORT-03/all-down", group="robustness", look_at="what a node does that was told that no port is up")
+@case("MRC-PORT-03/all-down", look_at="what a node does that was told that no port is up")
 def a_peer_without_ports_comes_back(bench: Bench) -> None:
     """The tester says that all its ports are down, 20 times, which is answered; then, that they are up: a write posted
     meanwhile leaves within 100 ms, and everything works."""
@@ -189,7 +177,6 @@ def a_peer_without_ports_comes_back(bench: Bench) -> None:
 @case(
     "MRC-MPR-05/shrinks",
     planes=1,
-    group="robustness",
     agreed=[DYNAMIC_MPR],
     mpr=2,
     look_at="whether a smaller mpr takes back what was sent, or moves the edge with each SACK",
@@ -211,13 +198,7 @@ def a_peer_that_shrinks_its_mpr(bench: Bench) -> None:
     bench.expect_works(0)
 
 
-@case(
-    "MRC-MPR-03/only-zeros",
-    group="robustness",
-    agreed=[DYNAMIC_MPR],
-    mpr=2,
-    look_at="whether an mpr of 0 shuts the window",
-)
+@case("MRC-MPR-03/only-zeros", agreed=[DYNAMIC_MPR], mpr=2, look_at="whether an mpr of 0 shuts the window")
 def a_peer_whose_mpr_is_always_zero(bench: Bench) -> None:
     """Every SACK has an mpr of 0: a write of 600 packets goes out and completes, 256 at a time at most."""
     wr_id = bench.post_write(600 * pattern(bench.mtu))
@@ -234,7 +215,7 @@ def a_peer_whose_mpr_is_always_zero(bench: Bench) -> None:
     bench.expect_completion("WRITE", wr_id=wr_id)
 
 
-@case("MRC-ERR-01/random-answers", group="robustness", look_at="which value of a field is used before it is checked")
+@case("MRC-ERR-01/random-answers", look_at="which value of a field is used before it is checked")
 def answers_with_random_fields(bench: Bench) -> None:
     """The target has sent nothing. 300 SACKs, ACKs, NACKs, probes and endpoint responses whose headers are random but
     for opcode, DQP, lengths and ICRC: nothing is raised, and it works."""

@@ -5,9 +5,14 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
+from mrc.conformance.requirements import ROBUSTNESS
 from mrc.conformance.script import Bench, Crafted, Heard, ms, pattern, us, wire
+from mrc.conformance.script import case as any_case
 
+# A case of this group, whichever its requirement belongs to.
+case = partial(any_case, group=ROBUSTNESS)
 BTH = 12
 ICRC = 4
 _AT_ONCE = 64
