@@ -12,7 +12,7 @@ import click
 
 from mrc.capture.texts import seconds_text
 from mrc.cli.analyze_tables import left_out, print_findings, print_table
-from mrc.cli.common import json_option, note, print_json, wire_profile_option
+from mrc.cli.common import json_option, note, opened_capture, print_json, wire_profile_option
 from mrc.cli.live_line import LiveLine
 from mrc.errors import MrcError, SystemRefused
 from mrc.report.terminal import make_console
@@ -99,7 +99,7 @@ def analyze(
 
     profile = WireProfile.from_option(wire_options)
     name = "standard input" if file == "-" else file
-    with _opened(file) as stream:
+    with opened_capture(file) as stream:
         if _is_trace(stream):
             if directory is not None or parquet is not None:
                 raise click.UsageError(f"{name} is a trace: --out and --parquet need a capture")
@@ -120,7 +120,7 @@ def _events(file: str | None, start_ns: int | None, duration_ns: int) -> FabricE
         return None
     from mrc.capture.analysis.fabric_events import FabricEvents, read_fabric_events
 
-    with _opened(file) as stream:
+    with opened_capture(file) as stream:
         events, damaged = read_fabric_events(cast("BinaryIO", stream), file)
     return FabricEvents(file, events, damaged, start_ns, duration_ns)
 
@@ -181,7 +181,7 @@ def _is_trace(stream: IO[bytes]) -> bool:
 
 
 def _open_trace(path: str) -> Trace:
-    with _opened(path) as stream:
+    with opened_capture(path) as stream:
         return _read_trace(cast("BinaryIO", stream), path)
 
 
@@ -189,13 +189,6 @@ def _read_trace(stream: BinaryIO, name: str) -> Trace:
     from mrc.capture.analysis.reported import read_reported
 
     return read_reported(stream, name)
-
-
-def _opened(file: str) -> IO[bytes]:
-    try:
-        return click.open_file(file, "rb")
-    except OSError as error:
-        raise SystemRefused(f"{file}: cannot be opened: {error.strerror}") from error
 
 
 def _read(stream: BinaryIO, name: str, profile: WireProfile, parquet: Path | None) -> tuple[Analysis, MrcError | None]:

@@ -15,22 +15,22 @@ from mrc.cli.bench_lab import lab
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import (
     DURATION,
+    PATH_MTUS,
     Size,
     fabric_option,
-    interrupt_on_signals,
     interrupted,
     json_option,
     note,
+    options_of,
     print_json,
     wire_profile_option,
 )
 from mrc.cli.endpoint_options import (
+    begin,
     fabric_for,
     line_rate_option,
     mode_options,
     profiles_option,
-    use_line_rate,
-    use_profiles,
 )
 from mrc.cli.tickets import ticket_argument
 from mrc.errors import MrcError
@@ -110,12 +110,7 @@ def serve(
     wire = WireProfile.from_option(wire_options, fabric.mode)
     with Node(fabric, wire=wire, program="mrc bench serve") as node:
         node.prepare_control()
-        use_profiles(node, profiles)
-        for interface in node.small_buffers:
-            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
-        interrupt_on_signals(node.driver.interrupt)
-        if verbose:
-            note(node.summary)
+        begin(node, profiles, verbose=verbose)
         with BenchServer(node, tell) as server, suppress(KeyboardInterrupt):
             click.echo(server.start().text)
             there = Departure(None if binds else fabric_file, [port.interface for port in fabric.ports])
@@ -141,77 +136,71 @@ def _sessions(served: Sequence[ServedSession]) -> dict[str, object]:
 
 def _client_options(test: str) -> Callable[[F], F]:
     """Options of the commands that measure, the first in --help last here."""
-
-    def add(function: F) -> F:
-        least, default = (2, "2") if test == "latency" else (1, "1MiB")
-        options = [
-            click.option("-v", "--verbose", is_flag=True, help="Also print each QP's share, and counters."),
-            json_option,
-            wire_profile_option,
-            mode_options,
-            fabric_option,
-            profiles_option,
+    least, default = (2, "2") if test == "latency" else (1, "1MiB")
+    options: list[Callable[[F], F]] = [
+        click.option("-v", "--verbose", is_flag=True, help="Also print each QP's share, and counters."),
+        json_option,
+        wire_profile_option,
+        mode_options,
+        fabric_option,
+        profiles_option,
+        click.option(
+            "--paths", type=click.IntRange(1), metavar="N", help="Only the first N paths. [default: all there are]"
+        ),
+        click.option(
+            "--mtu",
+            type=PATH_MTUS,
+            help="Path MTU: payload bytes of a full packet. [default: 4096, or the largest there is room for]",
+        ),
+        click.option(
+            "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True,
+            help="Further queue pairs, connected but idle.",
+        ),
+        click.option("--seconds", type=DURATION, help="How long to measure each size. [default: 3s]"),
+        click.option(
+            "--sweep", is_flag=True,
+            help="Every power of two from 2 bytes to " + ("the path MTU." if test == "latency" else "8 MiB."),
+        ),
+        click.option(
+            "--size", type=Size(least, _MOST), default=default, show_default=True, help="Bytes per RDMA write."
+        ),
+    ]  # fmt: skip
+    if test == "write":
+        options[-3:-3] = [
+            click.option("--bidir", is_flag=True, help="Write in both directions at once."),
+            click.option("-R", "--reverse", is_flag=True, help="The server writes, this end takes it."),
+        ]
+    if test != "latency":
+        options[-3:-3] = [
             click.option(
-                "--paths", type=click.IntRange(1), metavar="N", help="Only the first N paths. [default: all there are]"
+                "-i", "--interval", type=DURATION, metavar="TIME",
+                help="Also print a line each so often, as iperf3 does: 1s.",
             ),
             click.option(
-                "--mtu",
-                type=click.Choice(["256", "512", "1024", "2048", "4096"]),
-                help="Path MTU: payload bytes of a full packet. [default: 4096, or the largest there is room for]",
+                "--packets", type=click.IntRange(1), metavar="N",
+                help="End after so many packets, to the next whole write, not after a time.",
             ),
             click.option(
-                "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True,
-                help="Further queue pairs, connected but idle.",
-            ),
-            click.option("--seconds", type=DURATION, help="How long to measure each size. [default: 3s]"),
-            click.option(
-                "--sweep", is_flag=True,
-                help="Every power of two from 2 bytes to " + ("the path MTU." if test == "latency" else "8 MiB."),
-            ),
-            click.option(
-                "--size", type=Size(least, _MOST), default=default, show_default=True, help="Bytes per RDMA write."
+                "--bytes", "most_bytes", type=Size(1), metavar="SIZE",
+                help="End after so many bytes, to the next whole write, not after a time: 10GiB.",
             ),
         ]  # fmt: skip
-        if test == "write":
-            options[-3:-3] = [
-                click.option("--bidir", is_flag=True, help="Write in both directions at once."),
-                click.option("-R", "--reverse", is_flag=True, help="The server writes, this end takes it."),
-            ]
-        if test != "latency":
-            options[-3:-3] = [
-                click.option(
-                    "-i", "--interval", type=DURATION, metavar="TIME",
-                    help="Also print a line each so often, as iperf3 does: 1s.",
-                ),
-                click.option(
-                    "--packets", type=click.IntRange(1), metavar="N",
-                    help="End after so many packets, to the next whole write, not after a time.",
-                ),
-                click.option(
-                    "--bytes", "most_bytes", type=Size(1), metavar="SIZE",
-                    help="End after so many bytes, to the next whole write, not after a time: 10GiB.",
-                ),
-            ]  # fmt: skip
-            options[-4:-4] = [
-                line_rate_option,
-                click.option(
-                    "--cq-mod", type=click.IntRange(1, 4096), metavar="N",
-                    help="A completion for each N writes of a QP. [default: an eighth of the depth]",
-                ),
-                click.option(
-                    "--depth", type=click.IntRange(1, 4096), metavar="N",
-                    help="Writes outstanding on each QP. [default: 8 MiB of them, 4 to 128]",
-                ),
-                click.option(
-                    "--qps", type=click.IntRange(1, 256), default=1, show_default=True,
-                    help="Queue pairs that write, 1 to 256.",
-                ),
-            ]  # fmt: skip
-        for option in options:
-            function = option(function)
-        return function
-
-    return add
+        options[-4:-4] = [
+            line_rate_option,
+            click.option(
+                "--cq-mod", type=click.IntRange(1, 4096), metavar="N",
+                help="A completion for each N writes of a QP. [default: an eighth of the depth]",
+            ),
+            click.option(
+                "--depth", type=click.IntRange(1, 4096), metavar="N",
+                help="Writes outstanding on each QP. [default: 8 MiB of them, 4 to 128]",
+            ),
+            click.option(
+                "--qps", type=click.IntRange(1, 256), default=1, show_default=True,
+                help="Queue pairs that write, 1 to 256.",
+            ),
+        ]  # fmt: skip
+    return options_of(options)
 
 
 @bench.command()
@@ -332,13 +321,7 @@ def _measure(
     wire = WireProfile.from_option(wire_options, fabric.mode)
     program = f"mrc bench {test}"
     with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, ev_profile=evs, program=program) as node:
-        use_profiles(node, profiles)
-        use_line_rate(node, line_rate)
-        interrupt_on_signals(node.driver.interrupt)
-        for interface in node.small_buffers:
-            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
-        if verbose:
-            note(node.summary)
+        begin(node, profiles, line_rate, verbose=verbose)
         largest = node.path_mtu if test == "latency" else _LARGEST_SWEPT
         sizes = tuple(1 << power for power in range(1, largest.bit_length())) if sweep else (size,)
         options = BenchOptions(

@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 import click
 
 from mrc.cli.common import (
+    Names,
     Rate,
     Size,
     interrupt_on_signals,
     interrupted,
     json_option,
     note,
+    options_of,
     print_json,
+    usage_errors,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,104 +78,81 @@ _FACTORS = {
 class _NcclSize(Size):
     """Bytes, also as nccl-tests takes them: `64M` is 64 MiB there."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, str) and re.fullmatch(r"[0-9]+[KMG]", value.strip(), re.IGNORECASE | re.ASCII):
-            value = f"{value.strip()}iB"
-        return super().convert(value, param, ctx)
-
-
-class _Baselines(click.ParamType[tuple[str, ...]]):
-    """`gloo,gloo-mptcp`: names of baselines."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
-        for name in names:
-            if name not in BASELINES:
-                self.fail(f"{name!r} is not one of {', '.join(BASELINES)}", param, ctx)
-        return tuple(dict.fromkeys(names))
+    def read(self, text: str) -> int:
+        if re.fullmatch(r"[0-9]+[KMG]", text.strip(), re.IGNORECASE | re.ASCII):
+            text = f"{text.strip()}iB"
+        return super().read(text)
 
 
 def _options(name: str) -> Callable[[F], F]:
     """Those of one command, the first in --help last here."""
-
-    def add(function: F) -> F:
-        options = [
-            json_option,
+    options: list[Callable[[F], F]] = [
+        json_option,
+        click.option(
+            "--baseline", "baselines", type=Names(BASELINES), default="", metavar="NAME,...",
+            help=f"Also measure these in each round: {', '.join(BASELINES)}.",
+        ),
+        click.option(
+            "--rounds", type=click.IntRange(1, 1000), default=3, show_default=True,
+            help="How often each subject runs.",
+        ),
+        click.option(
+            "--link-rate", "link_rate_bps", type=Rate(10**6, 10**12), metavar="RATE",
+            help="Limit every link to this rate, each way: 500mbit. [default: no limit]",
+        ),
+        click.option(
+            "--spines", type=click.IntRange(1, 256), default=4, show_default=True, help="Spines per plane.",
+        ),
+        click.option(
+            "--planes", type=click.IntRange(1, 16), default=2, show_default=True, help="Independent planes.",
+        ),
+        click.option("--hosts", type=click.IntRange(2, 64), default=2, show_default=True, help="Hosts of the lab."),
+        click.option(
+            "--ranks", type=click.IntRange(2, 256), metavar="N",
+            help="Ranks, which are processes. With more ranks than hosts, consecutive ranks share a host. "
+            "[default: one a host]",
+        ),
+        click.option(
+            "-c", "--check", "checks", type=click.IntRange(0, 1000), default=1, show_default=True,
+            help="Calls whose results are compared with numpy's.",
+        ),
+        click.option(
+            "-w", "--warmup-iters", "warm_up", type=click.IntRange(0, 10**6), default=5, show_default=True,
+            help="Calls before those that are timed.",
+        ),
+        click.option(
+            "-n", "--iters", "iterations", type=click.IntRange(1, 10**6), default=20, show_default=True,
+            help="Calls that are timed, each waited for before the next.",
+        ),
+        click.option(
+            "-d", "--datatype", "dtype", type=click.Choice(DTYPES), default="float", show_default=True,
+            help="Type of the values.",
+        ),
+        click.option(
+            "-f", "--stepfactor", type=click.IntRange(2, 1024), default=4, show_default=True,
+            help="Factor from each size to the next.",
+        ),
+        click.option(
+            "-e", "--maxbytes", type=_NcclSize(1, 1 << 32), default="64M", show_default=True,
+            help="The largest size.",
+        ),
+        click.option(
+            "-b", "--minbytes", type=_NcclSize(1, 1 << 32), default="1K", show_default=True,
+            help="The smallest size.",
+        ),
+    ]  # fmt: skip
+    if name in _ROOTED:
+        options[-4:-4] = [
+            click.option("-r", "--root", type=click.IntRange(0), default=0, show_default=True, help="The root's rank.")
+        ]
+    if name in _REDUCING:
+        options[-4:-4] = [
             click.option(
-                "--baseline", "baselines", type=_Baselines(), default="", metavar="NAME,...",
-                help=f"Also measure these in each round: {', '.join(BASELINES)}.",
-            ),
-            click.option(
-                "--rounds", type=click.IntRange(1, 1000), default=3, show_default=True,
-                help="How often each subject runs.",
-            ),
-            click.option(
-                "--link-rate", "link_rate_bps", type=Rate(10**6, 10**12), metavar="RATE",
-                help="Limit every link to this rate, each way: 500mbit. [default: no limit]",
-            ),
-            click.option(
-                "--spines", type=click.IntRange(1, 256), default=4, show_default=True, help="Spines per plane.",
-            ),
-            click.option(
-                "--planes", type=click.IntRange(1, 16), default=2, show_default=True, help="Independent planes.",
-            ),
-            click.option("--hosts", type=click.IntRange(2, 64), default=2, show_default=True, help="Hosts of the lab."),
-            click.option(
-                "--ranks", type=click.IntRange(2, 256), metavar="N",
-                help="Ranks, which are processes. With more ranks than hosts, consecutive ranks share a host. "
-                "[default: one a host]",
-            ),
-            click.option(
-                "-c", "--check", "checks", type=click.IntRange(0, 1000), default=1, show_default=True,
-                help="Calls whose results are compared with numpy's.",
-            ),
-            click.option(
-                "-w", "--warmup-iters", "warm_up", type=click.IntRange(0, 10**6), default=5, show_default=True,
-                help="Calls before those that are timed.",
-            ),
-            click.option(
-                "-n", "--iters", "iterations", type=click.IntRange(1, 10**6), default=20, show_default=True,
-                help="Calls that are timed, each waited for before the next.",
-            ),
-            click.option(
-                "-d", "--datatype", "dtype", type=click.Choice(DTYPES), default="float", show_default=True,
-                help="Type of the values.",
-            ),
-            click.option(
-                "-f", "--stepfactor", type=click.IntRange(2, 1024), default=4, show_default=True,
-                help="Factor from each size to the next.",
-            ),
-            click.option(
-                "-e", "--maxbytes", type=_NcclSize(1, 1 << 32), default="64M", show_default=True,
-                help="The largest size.",
-            ),
-            click.option(
-                "-b", "--minbytes", type=_NcclSize(1, 1 << 32), default="1K", show_default=True,
-                help="The smallest size.",
-            ),
+                "-o", "--op", "redop", type=click.Choice(REDOPS), default="sum", show_default=True,
+                help="How values are reduced; avg is for floats.",
+            )
         ]  # fmt: skip
-        if name in _ROOTED:
-            options[-4:-4] = [
-                click.option(
-                    "-r", "--root", type=click.IntRange(0), default=0, show_default=True, help="The root's rank."
-                )
-            ]
-        if name in _REDUCING:
-            options[-4:-4] = [
-                click.option(
-                    "-o", "--op", "redop", type=click.Choice(REDOPS), default="sum", show_default=True,
-                    help="How values are reduced; avg is for floats.",
-                )
-            ]  # fmt: skip
-        for option in options:
-            function = option(function)
-        return function
-
-    return add
+    return options_of(options)
 
 
 def _command(name: str) -> click.Command:
@@ -199,13 +179,10 @@ def _measure(
     from mrc.bench.collectives.kinds import KINDS
     from mrc.bench.collectives.plan import CollectivesPlan, swept
     from mrc.cli.isolation import isolate
-    from mrc.errors import CallerError
 
-    try:
+    with usage_errors():
         sizes = swept(minbytes, maxbytes, stepfactor)
         plan = CollectivesPlan(KINDS[name], sizes, hosts if ranks is None else ranks, hosts, **chosen)
-    except CallerError as error:
-        raise click.UsageError(str(error)) from None
     isolate()
     interrupt_on_signals()
     try:

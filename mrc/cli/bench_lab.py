@@ -11,7 +11,7 @@ import click
 
 from mrc.bench.baselines import BASELINES, LATENCY_BASELINES
 from mrc.cli.bench_machine import machine_line
-from mrc.cli.common import DURATION, SHARE, SIZE, Size, interrupted, json_option, note, print_json
+from mrc.cli.common import DURATION, PATH_MTUS, SHARE, SIZE, Names, Size, interrupted, json_option, note, print_json
 from mrc.report.tables import aligned
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from mrc.bench.rounds import Rounds
     from mrc.fabric import Clos
 
-_EVERY = "all"
-_MTUS = ("256", "512", "1024", "2048", "4096")
 # What --compare may change: name of the setting, and how its value is read.
 _COMPARED: dict[str, tuple[str, click.ParamType[Any]]] = {
     "size": ("size", Size(1)),
@@ -28,26 +26,9 @@ _COMPARED: dict[str, tuple[str, click.ParamType[Any]]] = {
     "idle-qps": ("idle_qps", click.IntRange(0)),
     "paths": ("paths", click.IntRange(1)),
     "loss": ("loss", SHARE),
-    "mtu": ("mtu", click.Choice(_MTUS)),
+    "mtu": ("mtu", PATH_MTUS),
     "depth": ("depth", click.IntRange(1)),
 }
-
-
-class _Baselines(click.ParamType[tuple[str, ...]]):
-    """`udp,tcp`: names of baselines; `all` for every one."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
-        if names == (_EVERY,):
-            return tuple(BASELINES)
-        for name in names:
-            if name not in BASELINES:
-                self.fail(f"{name!r} is not one of {', '.join(BASELINES)}; {_EVERY} stands alone", param, ctx)
-        return tuple(dict.fromkeys(names))
 
 
 class _Comparison(click.ParamType[dict[str, Any]]):
@@ -92,12 +73,12 @@ class _Comparison(click.ParamType[dict[str, Any]]):
     "--loss", type=SHARE, default="0%", show_default=True, metavar="PERCENT",
     help="Random loss from end to end on every path, each way; baselines suffer it too.",
 )  # fmt: skip
-@click.option("--mtu", type=click.Choice(_MTUS), default="4096", show_default=True, help="Path MTU, payload bytes.")
+@click.option("--mtu", type=PATH_MTUS, default="4096", show_default=True, help="Path MTU, payload bytes.")
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="How often each subject runs."
 )
 @click.option(
-    "--baseline", "baselines", type=_Baselines(), default="", metavar="NAME,...",
+    "--baseline", "baselines", type=Names(BASELINES, every="all"), default="", metavar="NAME,...",
     help="Also measure these in each round: bare (the same packets over the same paths from a C program, without a "
     "transport), udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), tcp-no-offload (iperf3 without segmentation and receive "
     "offload), mptcp (iperf3 over the kernel's MPTCP, every plane), aioquic (a stream over QUIC in Python), ngtcp2 (a "

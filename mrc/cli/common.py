@@ -7,13 +7,14 @@ import contextlib
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from mrc.errors import CallerError
+from mrc.errors import CallerError, SystemRefused
 from mrc.fabric.units import rate_bps, rate_text, share, size_bytes
 from mrc.untrusted import printable_lines
 
@@ -25,32 +26,48 @@ if TYPE_CHECKING:
     Items = list[CompletionItem[str]]
 
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V")
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?\Z")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
-class Size(click.ParamType[int]):
-    """Bytes: `64MiB`, `1.5GB`, `4096`; from `least` to `most`."""
+class Parsed(click.ParamType[V]):
+    """A value that `read` makes of a text. What is of the `kind` already, such as a default, stays as it is."""
 
-    name = "size"
+    kind: type | tuple[type, ...] = ()
+
+    @abstractmethod
+    def read(self, text: str) -> V:
+        """Raises CallerError, whose words become a usage error."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> V:
+        if isinstance(value, self.kind):
+            return cast("V", value)
+        try:
+            return self.read(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Bounded(Parsed[int]):
+    """A quantity from `least` to `most`; `shown` writes it as a user types it."""
+
+    kind = int
+    quantity: Callable[[str], int]
+    shown: Callable[[int], str]
 
     def __init__(self, least: int = 0, most: int | None = None) -> None:
         self._least = least
         self._most = most
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            size = size_bytes(str(value))
-        except CallerError as error:
-            self.fail(str(error), param, ctx)
-        if size < self._least or (self._most is not None and size > self._most):
-            most = "" if self._most is None else f" to {_whole_size(self._most)}"
-            self.fail(f"{value!r} is not from {_whole_size(self._least)}{most}", param, ctx)
-        return size
+    def read(self, text: str) -> int:
+        found = self.quantity(text)
+        if found < self._least or (self._most is not None and found > self._most):
+            most = "" if self._most is None else f" to {self.shown(self._most)}"
+            raise CallerError(f"{text!r} is not from {self.shown(self._least)}{most}")
+        return found
 
 
 def _whole_size(size: int) -> str:
@@ -68,64 +85,75 @@ def _whole_size(size: int) -> str:
     return f"{size} bytes"
 
 
-class Share(click.ParamType[float]):
+class Size(_Bounded):
+    """Bytes: `64MiB`, `1.5GB`, `4096`; from `least` to `most`."""
+
+    name = "size"
+    quantity = staticmethod(size_bytes)
+    shown = staticmethod(_whole_size)
+
+
+class Rate(_Bounded):
+    """Bits a second: `1gbit`, `2.5gbit`, `800kbit`; from `least` to `most`."""
+
+    name = "rate"
+    quantity = staticmethod(rate_bps)
+    shown = staticmethod(rate_text)
+
+
+class Share(Parsed[float]):
     """A percentage: `0.5%` is 0.005. With `above_zero`, 0% is refused."""
 
     name = "percentage"
+    kind = float
 
     def __init__(self, *, above_zero: bool = False) -> None:
         self._above_zero = above_zero
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            found = share(str(value))
-        except CallerError as error:
-            self.fail(str(error), param, ctx)
+    def read(self, text: str) -> float:
+        found = share(text)
         if self._above_zero and found == 0:
-            self.fail(f"{value!r} is not a percentage above 0% and up to 100%, such as 1% or 0.5%", param, ctx)
+            raise CallerError(f"{text!r} is not a percentage above 0% and up to 100%, such as 1% or 0.5%")
         return found
 
 
-class Rate(click.ParamType[int]):
-    """Bits a second: `1gbit`, `2.5gbit`, `800kbit`; from `least` to `most`."""
-
-    name = "rate"
-
-    def __init__(self, least: int = 0, most: int | None = None) -> None:
-        self._least = least
-        self._most = most
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            rate = rate_bps(str(value))
-        except CallerError as error:
-            self.fail(str(error), param, ctx)
-        if rate < self._least or (self._most is not None and rate > self._most):
-            most = "" if self._most is None else f" to {rate_text(self._most)}"
-            self.fail(f"{value!r} is not from {rate_text(self._least)}{most}", param, ctx)
-        return rate
-
-
-class Duration(click.ParamType[float]):
+class Duration(Parsed[float]):
     """Seconds: `30s`, `500ms`, `2m`, `10`."""
 
     name = "duration"
+    kind = float
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        match = _DURATION.match(str(value))
+    def read(self, text: str) -> float:
+        match = _DURATION.match(text)
         if match is None:
-            self.fail(f"{value!r} is not a duration such as 30s, 500ms or 2m", param, ctx)
+            raise CallerError(f"{text!r} is not a duration such as 30s, 500ms or 2m")
         return float(match[1]) * _SECONDS[match[2]]
+
+
+class Names(Parsed[tuple[str, ...]]):
+    """`udp,tcp`: names of `known`, each once; the word `every`, if there is one, stands alone for all."""
+
+    name = "names"
+    kind = tuple
+
+    def __init__(self, known: Iterable[str], every: str = "") -> None:
+        self._known = tuple(known)
+        self._every = every
+
+    def read(self, text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
+        if self._every and names == (self._every,):
+            return self._known
+        for name in names:
+            if name not in self._known:
+                alone = f"; {self._every} stands alone" if self._every else ""
+                raise CallerError(f"{name!r} is not one of {', '.join(self._known)}{alone}")
+        return tuple(dict.fromkeys(names))
 
 
 SIZE, SHARE, DURATION, RATE = Size(), Share(), Duration(), Rate()
 LOSS = Share(above_zero=True)
+PATH_MTUS = click.Choice(["256", "512", "1024", "2048", "4096"])
 MESSAGE_SIZE = Size(1, (1 << 31) - 1)
 # The settings of congestion control (mrc.endpoint.congestion.nscc_config).
 LINE_RATE = Rate(10**6, 10**13)
@@ -177,6 +205,25 @@ def wire_profile_option(function: F) -> F:
     )(function)
 
 
+def options_of(options: Iterable[Callable[[F], F]]) -> Callable[[F], F]:
+    """Give a command these options; the last of them is the first in --help."""
+
+    def add(function: F) -> F:
+        for option in options:
+            function = option(function)
+        return function
+
+    return add
+
+
+def opened_capture(file: str) -> IO[bytes]:
+    """A file to read, - for standard input. Raises SystemRefused."""
+    try:
+        return click.open_file(file, "rb")
+    except OSError as error:
+        raise SystemRefused(f"{file}: cannot be opened: {error.strerror}") from error
+
+
 def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2))
 
@@ -203,6 +250,15 @@ class _Ending:
 
     number: int = signal.SIGINT
     came = False
+
+
+@contextmanager
+def usage_errors(before: str = "") -> Iterator[None]:
+    """Make a CallerError of the block a usage error, with these words in front: the command line is wrong."""
+    try:
+        yield
+    except CallerError as error:
+        raise click.UsageError(f"{before}{error}") from None
 
 
 @contextmanager

@@ -12,12 +12,14 @@ import click
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import (
     DURATION,
+    PATH_MTUS,
     fabric_option,
     interrupt_on_signals,
     interrupted,
     json_option,
     note,
     print_json,
+    usage_errors,
     wire_profile_option,
 )
 from mrc.cli.completing import complete_cases, complete_target
@@ -25,7 +27,6 @@ from mrc.cli.conformance_serve import serve
 from mrc.cli.conformance_suites import MRC, TRANSPORTS, suite
 from mrc.cli.endpoint_options import fabric_for, mode_of, mode_options
 from mrc.conformance.requirements import GROUPS
-from mrc.errors import CallerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -295,18 +296,14 @@ def _target(
     from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoint
 
     if (mutant := named_mutant(name)) is not None:
-        try:
+        with usage_errors("--target: "):
             return wrong_endpoint(mutant, suite(transport).mutants).target()
-        except CallerError as error:
-            raise click.UsageError(f"--target: {error}") from None
     by_hand, slack_ns = name.endswith((".yaml", ".yml")), round(slack_s * 1e9)
     if not by_hand and not name.strip().startswith(PREFIX):
         from mrc.conformance.targets.named import named_target
 
-        try:
+        with usage_errors("--target: "):
             return named_target(name)
-        except CallerError as error:
-            raise click.UsageError(f"--target: {error}") from None
     if transport != MRC:
         raise click.UsageError("--target: live targets speak MRC: with --transport rc self or MODULE:FACTORY")
     interrupt_on_signals()
@@ -318,10 +315,8 @@ def _target(
         return ByHandTarget(file, fabric_to([each.plane.target for each in file.planes]), wire, slack_ns=slack_ns)
     from mrc.conformance.live.target import LiveTarget
 
-    try:
+    with usage_errors("--target: "):
         ticket = Ticket.parse(name)
-    except CallerError as error:
-        raise click.UsageError(f"--target: {error}") from None
     return LiveTarget(ticket, fabric_to(ticket.addresses), slack_ns=slack_ns)
 
 
@@ -330,7 +325,7 @@ def _target(
 @click.option(
     "--mtu",
     "path_mtu",
-    type=click.Choice(["256", "512", "1024", "2048", "4096"]),
+    type=PATH_MTUS,
     default="1024",
     show_default=True,
     help="Path MTU.",

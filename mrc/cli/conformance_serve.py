@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import fabric_option, interrupt_on_signals, interrupted, note, wire_profile_option
+from mrc.cli.common import fabric_option, interrupt_on_signals, interrupted, note, usage_errors, wire_profile_option
 from mrc.cli.endpoint_options import fabric_for, mode_options
 from mrc.cli.live_line import LiveLine
-from mrc.errors import CallerError
 
 if TYPE_CHECKING:
     from mrc.fabric.host_view import Fabric
@@ -99,7 +98,5 @@ def _become(mutant: str) -> None:
     from mrc.conformance.wrong_endpoints import run_with_mutants, served_endpoint
 
     run_with_mutants()
-    try:
+    with usage_errors("--mutant: "):
         served_endpoint(mutant).take_over()
-    except CallerError as error:
-        raise click.UsageError(f"--mutant: {error}") from None

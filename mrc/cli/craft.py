@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from mrc.cli.common import SIZE, json_option, note, print_json, wire_profile_option
+from mrc.cli.common import PATH_MTUS, SIZE, json_option, note, print_json, usage_errors, wire_profile_option
 from mrc.cli.completing import complete_craft
 from mrc.cli.craft_fields import MESSAGES, MODES, OPCODE_SLUGS, CraftRequest, fields_of, parse
-from mrc.errors import CallerError
 from mrc.whole_files import whole_file
 from mrc.wire.profile import WireProfile
 
@@ -35,7 +34,7 @@ _SUFFIXES = (".pcap", ".pcapng")
               help="Write a capture: .pcap or .pcapng, - for a pcap on standard output.")  # fmt: skip
 @click.option("--hex", "as_hex", is_flag=True, help="Print a hex dump alone, as text2pcap and Wireshark import it.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="Build N packets with consecutive PSNs.")
-@click.option("--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]), default="4096", show_default=True,
+@click.option("--mtu", type=PATH_MTUS, default="4096", show_default=True,
               help="Path MTU of a message, in bytes of payload.")  # fmt: skip
 @click.option("--no-icrc", is_flag=True, help="Leave the ICRC off.")
 @click.option(
@@ -150,10 +149,8 @@ def _packets(requests: list[tuple[str, CraftRequest]], options: CraftOptions, pr
     from mrc.cli.craft_packets import crafted
 
     for where, request in requests:
-        try:
+        with usage_errors(where):
             yield from crafted(request, options, profile)
-        except CallerError as error:
-            raise click.UsageError(f"{where}{error}") from None
 
 
 def _written(packets: Iterator[bytes], output: str, link_type: int) -> Iterator[bytes]:

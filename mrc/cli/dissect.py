@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
 from mrc.cli.commands import discard_output
-from mrc.cli.common import note, wire_profile_option
+from mrc.cli.common import note, opened_capture, wire_profile_option
 from mrc.errors import MrcError, PeerError, SystemRefused
 from mrc.report.tables import aligned
 
@@ -81,7 +81,7 @@ def dissect(
 
     profile = WireProfile.from_option(wire_options)
     wanted = _parsed(expression)
-    with _opened(file) as stream:
+    with opened_capture(file) as stream:
         from mrc.capture.columns import read_columns
 
         name = "standard input" if file == "-" else file
@@ -114,13 +114,6 @@ def _chosen(runs: Iterator[Columns], wanted: Filter | None) -> Runs:
 
     for columns in runs:
         yield columns, np.arange(len(columns)) if wanted is None else np.flatnonzero(wanted.chosen(columns))
-
-
-def _opened(file: str) -> IO[bytes]:
-    try:
-        return click.open_file(file, "rb")
-    except OSError as error:
-        raise SystemRefused(f"{file}: cannot be opened: {error.strerror}") from error
 
 
 def _print_all(text: Iterable[str]) -> None:

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import SIZE, interrupted, json_option, note, print_json
+from mrc.cli.common import SIZE, interrupted, json_option, note, print_json, usage_errors
 from mrc.cli.completing import complete_drills
 from mrc.cli.live_line import LiveLine
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from mrc.drill.run import Result
 
 DEFAULT_SEED = 1
+# What building, connecting and taking down take beyond the script.
+_AROUND_S = 3.0
 
 
 @click.group(cls=ErrorGroup)
@@ -123,13 +124,9 @@ def run(
     isolate()
     from mrc.drill.catalogue import find
     from mrc.drill.training.plan import TRANSFORMER
-    from mrc.errors import CallerError
 
-    try:
+    with usage_errors():
         chosen = find(names, hosts, TRANSFORMER if with_torch else None)
-    except CallerError as error:
-        raise click.UsageError(str(error)) from None
-
     if trim_to is not None:
         _check_kept(chosen, trim_to)
 
@@ -167,16 +164,13 @@ def _described(each: Drill) -> dict[str, object]:
 
 def _check_kept(chosen: Sequence[Drill], trim_to: int) -> None:
     from mrc.drill.catalogue import DRILLS
-    from mrc.errors import CallerError
     from mrc.fabric import Impairment
 
     if not any(each.trims for each in chosen):
         trim = ", ".join(each.name for each in DRILLS.values() if each.trims)
         raise click.UsageError(f"--trim-to says what switches keep of packets they trim: only these trim: {trim}")
-    try:
+    with usage_errors(f"--trim-to {trim_to}: "):
         Impairment(trim_to_bytes=trim_to)
-    except CallerError as error:
-        raise click.UsageError(f"--trim-to {trim_to}: {error}") from None
 
 
 def _run_one(each: Drill, seed: int, out: Path | None, trim_to: int | None) -> Result:
@@ -188,7 +182,7 @@ def _run_one(each: Drill, seed: int, out: Path | None, trim_to: int | None) -> R
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SystemRefused(error.errno, f"cannot make {out}: {error.strerror}") from None
-    with _progress(each) as progress:
+    with _Progress(each) as progress:
         return run_drill(each, seed, out, progress.left, progress.say, trim_to)
 
 
@@ -207,24 +201,14 @@ class _Progress:
         self._line.show(f"{self._name}: {max(0.0, seconds):.0f} s left")
 
     def say(self, line: str) -> None:
-        self.clear()
+        self._line.clear()
         note(line)
 
-    def clear(self) -> None:
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._line.clear()
-
-
-# What building, connecting and taking down take beyond the script.
-_AROUND_S = 3.0
-
-
-@contextmanager
-def _progress(each: Drill) -> Iterator[_Progress]:
-    progress = _Progress(each)
-    try:
-        yield progress
-    finally:
-        progress.clear()
 
 
 def _print(result: Result) -> None:

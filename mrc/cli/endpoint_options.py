@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mrc.cli.common import LINE_RATE, note
+from mrc.cli.common import LINE_RATE, interrupt_on_signals, note
 
 if TYPE_CHECKING:
     from mrc.fabric.host_view import Fabric
@@ -59,14 +59,6 @@ def profiles_option(function: F) -> F:
     )(function)
 
 
-def use_profiles(node: Node, profiles: Path | None) -> None:
-    """Do what --profiles says. Raises CallerError."""
-    if profiles is not None:
-        from mrc.net.profile_file import load_profiles
-
-        load_profiles(node, profiles)
-
-
 def line_rate_option(function: F) -> F:
     """--line-rate, passed on as `line_rate`: bits a second, or None."""
     return click.option(
@@ -79,12 +71,24 @@ def line_rate_option(function: F) -> F:
     )(function)
 
 
-def use_line_rate(node: Node, line_rate_bps: int | None) -> None:
-    """Do what --line-rate says, after --profiles. Raises CallerError."""
+def begin(
+    node: Node, profiles: Path | None, line_rate_bps: int | None = None, *, quiet: bool = False, verbose: bool = False
+) -> None:
+    """Do what --profiles says, then --line-rate. Have signals end the loop of the node, and say what there is to say of
+    it: what is wrong unless `quiet`, what it is if `verbose`. Raises CallerError."""
+    if profiles is not None:
+        from mrc.net.profile_file import load_profiles
+
+        load_profiles(node, profiles)
     if line_rate_bps is not None:
         from mrc.net.profile_file import tell_line_rate
 
         tell_line_rate(node, line_rate_bps)
+    interrupt_on_signals(node.driver.interrupt)
+    for interface in () if quiet else node.small_buffers:
+        note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
+    if verbose:
+        note(node.summary)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from mrc.cli.commands import check_stderr
 from mrc.cli.common import (
     DURATION,
     fabric_option,
-    interrupt_on_signals,
     interrupted,
     json_option,
     note,
@@ -22,12 +21,12 @@ from mrc.cli.common import (
     wire_profile_option,
 )
 from mrc.cli.endpoint_options import (
+    begin,
     fabric_for,
     mode_options,
     profiles_option,
     trace_option,
     tracing,
-    use_profiles,
 )
 from mrc.cli.starting import importing
 
@@ -144,12 +143,7 @@ def recv(
         tracing(trace, "mrc recv", "receiver") as tracer,
         Node(fabric, wire=wire, tracer=tracer, program="mrc recv") as node,
     ):
-        use_profiles(node, profiles)
-        for interface in () if quiet else node.small_buffers:
-            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
-        interrupt_on_signals(node.driver.interrupt)
-        if verbose:
-            note(node.summary)
+        begin(node, profiles, quiet=quiet, verbose=verbose)
         there = Departure(None if binds else fabric_file, [port.interface for port in fabric.ports])
         receiver = Receiver(
             node, target, once=once or bool(output), idle_timeout_s=idle_timeout, on_outcome=tell, check=there.check

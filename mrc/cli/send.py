@@ -13,8 +13,8 @@ import click
 
 from mrc.cli.common import (
     MESSAGE_SIZE,
+    PATH_MTUS,
     fabric_option,
-    interrupt_on_signals,
     interrupted,
     json_option,
     note,
@@ -22,14 +22,13 @@ from mrc.cli.common import (
     wire_profile_option,
 )
 from mrc.cli.endpoint_options import (
+    begin,
     fabric_for,
     line_rate_option,
     mode_options,
     profiles_option,
     trace_option,
     tracing,
-    use_line_rate,
-    use_profiles,
 )
 from mrc.cli.starting import importing
 from mrc.cli.tickets import FilesAndTicket
@@ -51,7 +50,7 @@ _SHOWN_NAME = 32
 @click.argument("files_and_ticket", cls=FilesAndTicket, printed_by="mrc recv")
 @click.option("--message-size", type=MESSAGE_SIZE, default="1MiB", show_default=True, help="Bytes per RDMA write.")
 @click.option(
-    "--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]),
+    "--mtu", type=PATH_MTUS,
     help="Path MTU of RDMA: payload bytes of a full packet, headers not counted. "
     "[default: 4096, or the largest the interfaces have room for]",
 )  # fmt: skip
@@ -148,14 +147,8 @@ def send(
         tracing(trace, "mrc send", "sender") as tracer,
         Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, tracer=tracer, program="mrc send") as node,
     ):
-        use_profiles(node, profiles)
-        use_line_rate(node, line_rate)
+        begin(node, profiles, line_rate, quiet=quiet, verbose=verbose)
         options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats, stdin_name=name)
-        interrupt_on_signals(node.driver.interrupt)
-        if verbose:
-            note(node.summary)
-        for interface in () if quiet else node.small_buffers:
-            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         try:
             with _ProgressBar(show=sys.stderr.isatty() and not as_json and not quiet) as on_progress:
                 report = send_files(node, goods, ticket, options, on_progress)

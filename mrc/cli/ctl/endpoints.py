@@ -147,6 +147,23 @@ def about(found: FoundEndpoint) -> dict[str, Any]:
     return {"pid": found.pid, "program": found.program, "name": found.name}
 
 
+@contextmanager
+def answers(as_json: bool) -> Iterator[Callable[..., bool]]:
+    """What to call with each endpoint and the members of its answer; returns whether to show the answer now.
+
+    As JSON the answers are one document, printed at the end of the block.
+    """
+    documents: list[dict[str, Any]] = []
+
+    def add(found: FoundEndpoint, **answer: Any) -> bool:
+        documents.append({**about(found), **answer})
+        return not as_json
+
+    yield add
+    if as_json:
+        print_json({"endpoints": documents})
+
+
 def heading(found: FoundEndpoint, several: bool) -> None:
     if several:
         click.echo(f"{found}:")

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import json_option, note, print_json
+from mrc.cli.common import json_option, note
 from mrc.cli.completing import complete_evs, complete_peers, complete_profiles
-from mrc.cli.ctl.endpoints import about, check_peer, connected, endpoint_option, heading
+from mrc.cli.ctl.endpoints import answers, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _profile = click.option(
@@ -54,21 +54,17 @@ def list_evs(wanted: tuple[str, ...], profile: int | None, peer: str | None, as_
       mrc ctl ev list
       mrc ctl ev list --endpoint h0 --peer h1 --json
     """
-    documents = []
-    with connected(wanted) as clients:
+    with connected(wanted) as clients, answers(as_json) as told:
         if peer is not None:
             check_peer(clients, peer)
         for found, client in clients:
             rows = client.request("evs", **_given(profile=profile))
             if peer is not None:
                 rows = [row for row in rows if row["peer"] in found.labels_of(peer)]
-            documents.append({**about(found), "evs": rows})
-            if not as_json:
+            if told(found, evs=rows):
                 heading(found, len(clients) > 1)
                 columns = ("qp_num", "peer", "ev", "plane", "spine", "state", "packets", "lost", "marked")
                 print_table(columns, [_shown(row) for row in rows])
-    if as_json:
-        print_json({"endpoints": documents})
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -151,8 +147,7 @@ def _change_by_list(do: str, path: Path, wanted: Sequence[str], profile: int | N
     from mrc.control.deny_list import read
 
     listed = read(path)
-    documents = []
-    with connected(wanted or ["all"]) as clients:
+    with connected(wanted or ["all"]) as clients, answers(as_json) as told:
         for found, client in clients:
             mine = listed.of(found.name, found.addresses)
             mode = found.hello["mode"]
@@ -170,13 +165,10 @@ def _change_by_list(do: str, path: Path, wanted: Sequence[str], profile: int | N
                 "not_there": absent,
                 "for_others": len(listed.entries) - len(mine),
             }
-            documents.append({**about(found), **done})
-            if not as_json:
+            if told(found, **done):
                 word = "denied" if do == "deny" else "allowed"
                 others = f"{done['not_there']} not there, {done['for_others']} for others"
                 click.echo(f"{found}: {done['applied']} EVs {word}; {others}")
-    if as_json:
-        print_json({"endpoints": documents})
 
 
 @ev.command()
@@ -213,20 +205,18 @@ def replace(
 
 def _run(wanted: Sequence[str], profile: int | None, batch: Sequence[dict[str, Any]], as_json: bool, word: str) -> None:
     """Each operation at each endpoint. Exit status 1 when one of them failed."""
-    documents, failures = [], []
-    with connected(wanted) as clients:
+    failures = []
+    with connected(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             results = client.request("ev_ops", batch=list(batch), **_given(profile=profile))
-            documents.append({**about(found), "results": results})
+            shows = told(found, results=results)
             for operation, result in zip(batch, results, strict=True):
                 what = f"EV {operation['ev']:#010x}" if "ev" in operation else f"entry {operation['index']}"
                 if result["errno"] is not None:
                     failures.append(f"{found}: {what}: {result['message']}")
-                elif not as_json:
+                elif shows:
                     of = "entries" if word == "replaced" else "QPs"
                     click.echo(f"{found}: {what} {word} ({result['count']} {of})")
-    if as_json:
-        print_json({"endpoints": documents})
     if failures:
         note(f"Error: {failures[0]}" + (f"; and {len(failures) - 1} more" if len(failures) > 1 else ""))
         raise click.exceptions.Exit(1)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import json_option, print_json
-from mrc.cli.ctl.endpoints import about, connected_or_host, endpoint_or_host_option, heading
+from mrc.cli.common import json_option
+from mrc.cli.ctl.endpoints import answers, connected_or_host, endpoint_or_host_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _COLUMNS = ("port_num", "plane", "address", "admin", "link_up", "up")
@@ -38,16 +38,12 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
       mrc ctl ports show
       mrc ctl ports show --endpoint all --json
     """
-    documents = []
-    with connected_or_host(wanted) as clients:
+    with connected_or_host(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             rows = client.request("ports")
-            documents.append({**about(found), "ports": rows})
-            if not as_json:
+            if told(found, ports=rows):
                 heading(found, len(clients) > 1)
                 print_table(_COLUMNS, rows)
-    if as_json:
-        print_json({"endpoints": documents})
 
 
 @ports.command()
@@ -81,13 +77,9 @@ def up(**options: Any) -> None:
 
 
 def _set(admin: str, plane: int, wanted: tuple[str, ...], as_json: bool) -> None:
-    documents = []
-    with connected_or_host(wanted) as clients:
+    with connected_or_host(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             port = client.request("port_set", plane=plane, admin=admin)
-            documents.append({**about(found), "port": port})
-            if not as_json:
+            if told(found, port=port):
                 no_link = "" if port["link_up"] else ", which has no link"
                 click.echo(f"{found}: port {port['port_num']} on plane {plane} is {admin}{no_link}")
-    if as_json:
-        print_json({"endpoints": documents})

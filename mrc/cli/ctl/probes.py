@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import DURATION, json_option, note, print_json
+from mrc.cli.common import DURATION, json_option, note
 from mrc.cli.completing import complete_evs, complete_peers
-from mrc.cli.ctl.endpoints import ALL, about, check_peer, connected, endpoint_option, heading
+from mrc.cli.ctl.endpoints import ALL, answers, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _COLUMNS = ("ev", "plane", "spine", "sent", "answered", "lost_percent", "rtt_min_us", "rtt_median_us", "rtt_max_us")
@@ -57,8 +57,8 @@ def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: t
     if not 0 < timeout <= _MOST_TIMEOUT_S:
         raise click.UsageError(f"--timeout is above 0 and at most {_MOST_TIMEOUT_S:.0f}s")
     named = {"evs": [ev_of(each) for each in evs]} if evs else {}
-    documents, dead = [], []
-    with connected(wanted) as clients:
+    dead: list[str] = []
+    with connected(wanted) as clients, answers(as_json) as told:
         if ALL in wanted:
             check_peer(clients, host)
             clients = [(found, client) for found, client in clients if found.labels_of(host)]
@@ -67,15 +67,12 @@ def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: t
                 client.request("probe", timeout + _GRACE_S, peer=host, timeout_s=timeout, **named) for _ in range(count)
             ]
             rows = _summed(rounds)
-            documents.append({**about(found), "peer": host, "evs": rows})
             dead += [f"{found}: EV {row['ev']:#010x}: {row['message']}" for row in rows if not row["answered"]]
-            if not as_json:
+            if told(found, peer=host, evs=rows):
                 heading(found, len(clients) > 1)
                 planes = {port["port_num"]: port["plane"] for port in client.request("ports")}
                 known = {row["ev"]: row for row in client.request("evs")}
                 print_table(_COLUMNS, [_shown(row, planes, known.get(row["ev"], {})) for row in rows])
-    if as_json:
-        print_json({"endpoints": documents})
     if dead:
         note(f"Error: {dead[0]}" + (f"; and {len(dead) - 1} more EVs" if len(dead) > 1 else ""))
         raise click.exceptions.Exit(1)

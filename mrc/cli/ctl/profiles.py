@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import json_option, print_json
+from mrc.cli.common import json_option
 from mrc.cli.completing import complete_profiles
 from mrc.cli.ctl.endpoints import (
-    about,
+    answers,
     connected,
     connected_or_host,
     endpoint_option,
@@ -54,18 +54,14 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
       mrc ctl profile show
       mrc ctl profile show --endpoint h0 --json
     """
-    documents = []
-    with connected_or_host(wanted) as clients:
+    with connected_or_host(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             shown = client.request("profiles")
-            documents.append({**about(found), **shown})
-            if not as_json:
+            if told(found, **shown):
                 heading(found, len(clients) > 1)
                 for kind, key in _KINDS.items():
                     for number, attributes in shown[key].items():
                         click.echo(printable(f"{kind} {number}: {_words(attributes)}"))
-    if as_json:
-        print_json({"endpoints": documents})
 
 
 def _words(attributes: dict[str, Any]) -> str:
@@ -108,15 +104,11 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
     from mrc.net.profile_file import read_profile_file
 
     document = read_profile_file(file)
-    documents = []
-    with connected_or_host(wanted) as clients:
+    with connected_or_host(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             loaded = client.request("profile_load", profiles=document)
-            documents.append({**about(found), "loaded": loaded})
-            if not as_json:
+            if told(found, loaded=loaded):
                 click.echo(printable(f"{found}: {', '.join(loaded) or 'nothing'} ONLINE"))
-    if as_json:
-        print_json({"endpoints": documents})
 
 
 @profile.command()
@@ -150,15 +142,11 @@ def offline(**options: Any) -> None:
 
 
 def _go(state: str, kind: str, number: int, wanted: tuple[str, ...], as_json: bool) -> None:
-    documents = []
-    with connected_or_host(wanted) as clients:
+    with connected_or_host(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             result = client.request("profile_state", kind=_KINDS[kind], profile=number, state=state)
-            documents.append({**about(found), **result})
-            if not as_json:
+            if told(found, **result):
                 click.echo(f"{found}: {kind} profile {number} is {state.upper()}")
-    if as_json:
-        print_json({"endpoints": documents})
 
 
 @profile.command()
@@ -173,12 +161,8 @@ def move(old: int, new: int, wanted: tuple[str, ...], as_json: bool) -> None:
     Examples:
       mrc ctl profile move 0 1 --endpoint h0
     """
-    documents = []
-    with connected(wanted) as clients:
+    with connected(wanted) as clients, answers(as_json) as told:
         for found, client in clients:
             result = client.request("profile_move", **{"from": old, "to": new})
-            documents.append({**about(found), **result})
-            if not as_json:
+            if told(found, **result):
                 click.echo(f"{found}: {result['qps']} QPs use EV profile {new} now")
-    if as_json:
-        print_json({"endpoints": documents})

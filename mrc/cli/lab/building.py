@@ -200,10 +200,8 @@ def list_labs(as_json: bool) -> None:
         except CallerError:
             found.append({"name": name, "state": "half-built"})
         else:
-            try:
+            with opened:
                 missing = list(opened.missing())
-            finally:
-                opened.close()
             hosts = opened.topology.host_count
             found.append({"name": name, "state": "broken" if missing else "up", "hosts": hosts, "missing": missing})
     if as_json:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from mrc.cli.common import options_named
-from mrc.errors import CallerError
+from mrc.cli.common import Parsed, options_named, options_of, usage_errors
 from mrc.fabric.block import block_text, parse_block
 from mrc.fabric.place import DEFAULT_SHAPE
 from mrc.fabric.shape import FORWARDING_MODES
@@ -23,22 +22,20 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Block(click.ParamType[int]):
+class Block(Parsed[int]):
     """A uSID block, an IPv6 prefix of 32 bits."""
 
     name = "prefix"
+    kind = int
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return value if isinstance(value, int) else parse_block(str(value))
-        except CallerError as error:
-            self.fail(str(error), param, ctx)
+    def read(self, text: str) -> int:
+        return parse_block(text)
 
 
 def shape_options(function: F) -> F:
     """The options that describe a fabric. Not given, each is None: the file's value or the default counts."""
     default = shape_class(DEFAULT_SHAPE)().to_json()
-    for option in (
+    options: tuple[Callable[[F], F], ...] = (
         _option("--block", Block(), block_text(default["block"]), "uSID block, an IPv6 prefix of 32 bits."),
         _option("--mtu", int, default["mtu"], "Bytes a link carries, outer IPv6 header included."),
         _option("--mode", click.Choice(FORWARDING_MODES), default["mode"], "How switches choose a packet's way."),
@@ -47,9 +44,8 @@ def shape_options(function: F) -> F:
         _option("--leaves", int, default["leaves"], "Leaves in each plane, 1 to 256."),
         _option("--planes", int, default["planes"], "Independent planes, 1 to 16."),
         _option("--shape", click.Choice(shape_names()), DEFAULT_SHAPE, "How the switches are connected."),
-    ):
-        function = option(function)
-    return function
+    )
+    return options_of(options)(function)
 
 
 def _option(name: str, kind: Any, default: object, text: str) -> Callable[[F], F]:
@@ -67,11 +63,8 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
 
     given = {key: value for key, value in options.items() if value is not None}
     if path is None:
-        try:
-            with options_named():
-                return name, Description(shape_of(given))
-        except CallerError as error:
-            raise click.UsageError(str(error)) from None
+        with usage_errors(), options_named():
+            return name, Description(shape_of(given))
     from mrc.fabric.file import TopologyFile
 
     file = TopologyFile.read(path)

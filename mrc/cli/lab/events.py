@@ -8,12 +8,13 @@ import re
 import time
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import DURATION, interrupted, json_option, note, print_json
+from mrc.cli.common import DURATION, Parsed, interrupted, json_option, note, print_json
 from mrc.cli.lab.options import name_option
+from mrc.errors import CallerError
 
 if TYPE_CHECKING:
     from mrc.fabric.events import FabricEvent
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
 _AGO = re.compile(r"[\d.]+\s*(ms|s|m|h)?\Z")
 
 
-class Moment(click.ParamType[int]):
+class Moment(Parsed[int]):
     """Nanoseconds since 1970: so long ago (`30s`), or a date and time (`2026-11-21 19:30:05`, local without a zone)."""
 
     name = "moment"
+    kind = int
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        if _AGO.match(str(value)):
-            return time.time_ns() - round(DURATION.convert(value, param, ctx) * 1e9)
+    def read(self, text: str) -> int:
+        if _AGO.match(text):
+            return time.time_ns() - round(DURATION.read(text) * 1e9)
         try:
-            return round(datetime.fromisoformat(str(value)).timestamp() * 1e9)
+            return round(datetime.fromisoformat(text).timestamp() * 1e9)
         except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is neither a duration such as 30s nor a time such as 2026-11-21T19:30:05", param, ctx)
+            known = "a duration such as 30s nor a time such as 2026-11-21T19:30:05"
+            raise CallerError(f"{text!r} is neither {known}") from None
 
 
 @click.command()

@@ -58,14 +58,11 @@ def heal(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
 def _cut_or_heal(what: str, name: str, as_json: bool, targets: tuple[str, ...]) -> None:
     from mrc.lab import Lab
 
-    opened = Lab.open(name)
-    try:
+    with Lab.open(name) as opened:
         # Every target is looked up first, so that a misspelt one changes nothing.
         links = {target: [link.name for link in opened.links_of(target)] for target in targets}
         act = opened.cut if what == "cut" else opened.heal
         done = [{"target": target, "links": links[target], "at_monotonic_ns": act(target)} for target in targets]
-    finally:
-        opened.close()
     if as_json:
         print_json({"name": name, what: done})
     else:
@@ -97,13 +94,10 @@ def flap(name: str, as_json: bool, period: float, count: int, duty: float, targe
     """
     from mrc.lab import Lab
 
-    opened = Lab.open(name)
-    try:
+    with Lab.open(name) as opened:
         links = [link.name for link in opened.prepare(*targets)]
         with _signals_held() as wait, _progress(period) as on_change:
             result = opened.flap(*targets, period_s=period, count=count, duty=duty, wait=wait, on_change=on_change)
-    finally:
-        opened.close()
     if as_json:
         plan = {"period_s": period, "count": count, "duty": duty}
         print_json({"name": name, "targets": list(targets), "links": links, **plan, **asdict(result)})

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import SHARE, Rate, Size, json_option, note, options_named, print_json
+from mrc.cli.common import SHARE, Parsed, Rate, Size, json_option, note, options_named, print_json
 from mrc.cli.completing import complete_link_ends, complete_links
 from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
@@ -39,20 +39,16 @@ class _OffOr(click.ParamType[Any]):
         return 0 if value == "off" else self._inner.convert(value, param, ctx)
 
 
-class _Time(click.ParamType[int]):
+class _Time(Parsed[int]):
     """Nanoseconds: `200us`, `1.5ms`."""
 
     name = "time"
+    kind = int
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            found = duration_ns(str(value))
-        except CallerError as error:
-            self.fail(str(error), param, ctx)
+    def read(self, text: str) -> int:
+        found = duration_ns(text)
         if found > MOST_DELAY_NS:
-            self.fail(f"{value} is longer than {duration_text(MOST_DELAY_NS)}, the most", param, ctx)
+            raise CallerError(f"{text} is longer than {duration_text(MOST_DELAY_NS)}, the most")
         return found
 
 
@@ -165,8 +161,7 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
         raise click.UsageError("--clear removes all impairments: give either --clear or what to change")
     if not clear and not given:
         raise click.UsageError("name what to change (--loss, --rate, ...), or give --clear")
-    opened = Lab.open(name)
-    try:
+    with Lab.open(name) as opened:
         if clear:
             opened.clear(link, toward)
         else:
@@ -182,8 +177,6 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
         ends = [toward] if toward else [known.lower, known.upper]
         now = {node: opened.impairment(link, node) for node in ends}
         hosts = set(opened.topology.hosts)
-    finally:
-        opened.close()
     if given.get("ecn_at_bytes") and (unmarked := [node for node in ends if node in hosts]):
         note(f"toward {unmarked[0]} nothing is marked: a mark concerns a path, not a receiver")
     if as_json:

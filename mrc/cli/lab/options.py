@@ -9,22 +9,19 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from mrc.cli.common import Parsed
 from mrc.cli.completing import complete_labs
-from mrc.errors import CallerError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class LabName(click.ParamType[str]):
+class LabName(Parsed[str]):
     name = "name"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def read(self, text: str) -> str:
         from mrc.lab.state import check_name
 
-        try:
-            return check_name(str(value))
-        except CallerError as error:
-            self.fail(str(error), param, ctx)
+        return check_name(text)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         return complete_labs(ctx, param, incomplete)

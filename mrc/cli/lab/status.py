@@ -48,8 +48,7 @@ def status(name: str, watch: bool, as_json: bool, targets: tuple[str, ...]) -> N
 
     if watch and as_json:
         raise click.UsageError("--watch shows tables only: leave out --json, or run --json repeatedly")
-    opened = Lab.open(name)
-    try:
+    with Lab.open(name) as opened:
         if watch:
             with suppress(KeyboardInterrupt):
                 _watch(opened, targets)
@@ -58,8 +57,6 @@ def status(name: str, watch: bool, as_json: bool, targets: tuple[str, ...]) -> N
             print_json(_of(opened, targets).to_json())
         else:
             _show(opened, targets)
-    finally:
-        opened.close()
 
 
 def _of(lab: Lab, targets: Sequence[str]) -> LabStatus:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,10 +20,9 @@ _DAY_S = 86400.0
 class Days(Duration):
     """A duration, in days too: `7d`."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*d", value)):
-            return float(match[1]) * _DAY_S
-        return super().convert(value, param, ctx)
+    def read(self, text: str) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*d", text)
+        return float(match[1]) * _DAY_S if match else super().read(text)
 
 
 @click.command()
