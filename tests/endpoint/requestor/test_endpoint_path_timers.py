@@ -39,18 +39,6 @@ def _heard(hand: HandPeer, until: int, every: int = 50 * MICROSECOND, cack: int 
     return [(numbers(hand, [packet])[0], packet.at) for packet in sent]
 
 
-def test_what_is_acknowledged_in_time_leaves_the_timers_of_the_others() -> None:
-    """Packet 1 is acknowledged 100 us before its time; packet 2 has 100 us more. MRC-LOSS-04."""
-    hand = _trained(100 * MICROSECOND)
-    started = hand.now
-    send(hand, 1)
-    _heard(hand, started + 200 * MICROSECOND)
-    send(hand, 1)
-    _heard(hand, started + 900 * MICROSECOND)
-    assert _heard(hand, started + 2 * MILLISECOND, cack=1) == [(2, started + 1200 * MICROSECOND)]
-    assert hand.counters["losses_by_path_timer"] == 1
-
-
 @pytest.mark.parametrize("silence", [5 * MILLISECOND, 20 * MILLISECOND])
 def test_after_a_silence_all_path_timers_start_afresh(silence: int) -> None:
     """LossDetector: "After a silence all path timers start afresh: what was delayed by a stalled process or machine is
@@ -104,7 +92,7 @@ def test_the_least_path_timer_doubles_too() -> None:
 def test_before_the_first_sample_the_timer_is_10_ms_or_the_local_ack_timeout(timeout: int, timer: int) -> None:
     """behaviour.md: "10 ms before the first sample ... at most the local ACK timeout": 4.2, 8.4 and 16.8 ms.
 
-    Packet 0 is watched by the local ACK timeout, which retries for ever; packet 1 by its path timer alone. MRC-LOSS-07.
+    Packet 0 is watched by the local ACK timeout, which retries for ever; packet 1 by its path timer alone.
     """
     loss = LossConfig(reorder_guard_packets=1000)
     hand = HandPeer(QpConfig(path_mtu=256, timeout=timeout, exponential_retries=25, loss=loss))
@@ -116,7 +104,7 @@ def test_before_the_first_sample_the_timer_is_10_ms_or_the_local_ack_timeout(tim
 
 
 def test_the_tail_probe_waits_for_the_last_transmission() -> None:
-    """behaviour.md: "one srtt + 4 rttvar after the last transmission", and then at twice the distance. MRC-LOSS-09."""
+    """behaviour.md: "one srtt + 4 rttvar after the last transmission", and then at twice the distance."""
     hand = _trained(100 * MICROSECOND)
     send(hand, 1)
     hand.run(hand.now + 250 * MICROSECOND)
@@ -159,7 +147,7 @@ def test_timers_find_each_loss_once_however_much_went_before(before: int) -> Non
     """Records of what was sent are kept in rings: with a window of 128 PSNs they come round after some 1,000 packets.
 
     Of the last three packets, 100 us apart, the middle one is acknowledged; the others are sent again 1 ms after they
-    left, once each. MRC-LOSS-04.
+    left, once each.
     """
     hand = _trained(100 * MICROSECOND, QpConfig(path_mtu=256, mpr=1, timeout=20))
     for _ in range(before):

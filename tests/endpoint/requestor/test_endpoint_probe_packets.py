@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hand_peer import MICROSECOND, MILLISECOND, PEER_QPN, PROBE, SECOND, HandPeer, Sent, of
+from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, of
 from nacking import state_of
 
 from mrc.endpoint.config import PathConfig, QpConfig
@@ -24,23 +24,6 @@ def _condemned(hand: HandPeer, count: int) -> list[int]:
     assert {state_of(hand, ev) for ev in evs} == {EvState.ASSUMED_BAD}
     hand.receive(hand.ack(len(sent) - 1))
     return evs
-
-
-def test_a_probe_is_all_zeros_but_for_what_it_says() -> None:
-    """wire.md section 8: PETH, 16 bytes. It leaves in a row of a batch that held data before. MRC-PROBE-02."""
-    hand = HandPeer(CONFIG)
-    hand.post(256 * 100, remote_va=(1 << 62) - 1 - 25600, rkey=0xFFFFFFFF, fill=0xFF)
-    hand.transmitted()
-    (probe,) = of(hand.run(hand.now + SECOND, stop_at_first=True), PROBE)
-    peth = probe.whole[60:76]
-    assert len(probe.whole) == 60 + 16 + 4
-    assert peth[0:4] == bytes(4)
-    assert peth[6:8] == bytes(2)
-    assert int.from_bytes(peth[8:10], "big") == hand.qp.qpn & 0xFFFF
-    assert int.from_bytes(peth[10:12], "big") == PEER_QPN & 0xFFFF
-    assert int.from_bytes(peth[12:14], "big") == probe.at // 128 & 0xFFFF
-    assert peth[14:16] == b"\x00\x01"
-    assert probe.whole[48:60] == bytes((PROBE, 0, 0xFF, 0xFF, 0)) + PEER_QPN.to_bytes(3, "big") + bytes(4)
 
 
 def test_the_ids_of_probes_differ_and_are_those_answers_name() -> None:

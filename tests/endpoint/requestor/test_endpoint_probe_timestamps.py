@@ -31,7 +31,7 @@ def _result(start: int, held: int, rtt: int) -> EvProbeResult:
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 1_000_003])
 @pytest.mark.parametrize("at", [1, 40_000, 65_500])
 def test_held_time_is_told_wherever_the_clock_stands(turns: int, at: int) -> None:
-    """wire.md section 4: 16 bits of 128 ns wrap after 8.4 ms; 100 units of a round trip of 50 us. MRC-OP-11."""
+    """wire.md section 4: 16 bits of 128 ns wrap after 8.4 ms; 100 units of a round trip of 50 us."""
     start = (turns * (1 << 16) + at) * UNIT
     result = _result(start, 100, 50 * MICROSECOND)
     assert (result.rtt_ns, result.service_time_taken_off) == (50_000 - 12_800, True)

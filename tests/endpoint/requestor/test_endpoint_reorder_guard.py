@@ -131,7 +131,7 @@ def test_before_any_round_trip_is_known_there_is_no_guard_in_time_to_grow() -> N
 
 @pytest.mark.parametrize(("behind", "lost"), [(-1, []), (0, [1]), (1, [1])])
 def test_what_was_sent_exactly_a_guard_before_is_lost(behind: int, lost: list[int]) -> None:
-    """behaviour.md: "something *transmitted at least one reorder guard later*": 3 packets and 25 us. MRC-LOSS-02."""
+    """behaviour.md: "something *transmitted at least one reorder guard later*": 3 packets and 25 us."""
     hand = trained()
     send(hand, 1)
     hand.now += STEP + behind
@@ -166,7 +166,7 @@ def test_a_second_hole_is_found_though_the_first_is_still_open() -> None:
 @pytest.mark.parametrize(("ahead", "lost"), [(-1, False), (0, True), (1, True)])
 def test_a_probe_loses_only_what_was_sent_a_guard_before_it(ahead: int, lost: bool) -> None:
     """A guard of four round trips is longer than a tail probe waits, three: its answer alone says nothing of a packet
-    that is younger. MRC-LOSS-05."""
+    that is younger."""
     config = LossConfig(reorder_guard_max_rtts=4, tail_probe_min_ns=4 * RTT + ahead)
     hand = trained(QpConfig(path_mtu=256, timeout=20, loss=config))
     packet, last = _lost(hand)

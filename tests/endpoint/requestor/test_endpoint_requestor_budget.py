@@ -12,7 +12,6 @@ from nacking import (
     NO_BITMAP,
     NOMINAL,
     PSN_OOR_WINDOW,
-    RETRIED,
     RTT,
     TRIMMED,
     TRIMMED_LASTHOP,
@@ -27,42 +26,8 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.qp_states import QpState
 
 
-@pytest.mark.parametrize("reason", RETRIED)
-@pytest.mark.parametrize(("linear", "exponential"), [(0, 0), (2, 1), (7, 7)])
-def test_nacks_that_name_a_psn_draw_on_its_budget(reason: int, linear: int, exponential: int) -> None:
-    """behaviour.md, Retry budget: "local ACK timeouts and NACKs that name that PSN draw on it". "Budget gone: QP to
-    error, "retry counter exceeded"." MRC-RETRY-03, MRC-RETRY-09."""
-    hand = trained(QpConfig(path_mtu=256, timeout=24, linear_retries=linear, exponential_retries=exponential))
-    packet = send(hand, 1)[1]
-    hand.post(0)
-    hand.transmitted()
-    for _ in range(linear + exponential):
-        packet = nacked_again(hand, 1, reason, packet)
-        assert hand.qp.state == QpState.RTS
-    assert data(hand.exchange(hand.nack(1, reason, ev=packet.ev, rtx=packet["bth"]["rtx"]))) == []
-    assert hand.qp.state == QpState.ERROR
-    assert "retry counter exceeded" in (hand.qp.error or "")
-    assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED), (2, WorkStatus.FLUSHED)]
-
-
-@pytest.mark.parametrize("nacks", [0, 1, 2, 3])
-def test_nacks_and_local_ack_timeouts_share_the_budget_of_a_psn(nacks: int) -> None:
-    """behaviour.md, Retry budget: "local ACK timeouts and NACKs that name that PSN draw on it".
-
-    MRC-RETRY-02, MRC-RETRY-03. Three retries in all, whoever asks for them.
-    """
-    hand = trained(QpConfig(path_mtu=256, timeout=14, linear_retries=2, exponential_retries=1))
-    packet = send(hand, 1)[1]
-    for _ in range(nacks):
-        packet = nacked_again(hand, 1, TRIMMED, packet)
-    again = data(hand.run(hand.now + 10 * SECOND))
-    assert numbers(hand, again) == [1] * (3 - nacks)
-    assert hand.counters["local_ack_timeouts"] == 3 - nacks + 1
-    assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED)]
-
-
 def test_the_interval_after_the_linear_retries_doubles_also_when_nacks_drew_them() -> None:
-    """behaviour.md, Retry budget: "linear retries (<= 7) at that interval, then exponential". MRC-RETRY-07.
+    """behaviour.md, Retry budget: "linear retries (<= 7) at that interval, then exponential".
 
     Two NACKs use up the linear retries; the timeouts that follow are exponential ones.
     """
@@ -96,7 +61,7 @@ def test_the_budget_may_be_the_qps_and_is_whole_again_when_cack_psn_moves() -> N
 
 
 def test_a_psn_that_takes_the_place_of_another_has_its_own_budget() -> None:
-    """behaviour.md, Retry budget: "it belongs to a PSN". MRC-RETRY-01. 128 PSNs are used over and over."""
+    """behaviour.md, Retry budget: "it belongs to a PSN". 128 PSNs are used over and over."""
     hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=24, linear_retries=1, exponential_retries=0))
     for _ in range(6):
         before = send(hand, 100)
@@ -107,17 +72,6 @@ def test_a_psn_that_takes_the_place_of_another_has_its_own_budget() -> None:
         assert hand.qp.state == QpState.RTS
 
 
-def test_25_exponential_retries_are_for_ever_for_nacks_too() -> None:
-    """behaviour.md, Retry budget: "25 = for ever". MRC-RETRY-08."""
-    hand = trained(QpConfig(path_mtu=256, timeout=14, linear_retries=0, exponential_retries=25))
-    packet = send(hand, 1)[1]
-    for _ in range(200):
-        packet = nacked_again(hand, 1, TRIMMED, packet)
-    for _ in range(60):
-        packet = nacked_again(hand, 1, NO_BITMAP, packet)
-    assert hand.qp.state == QpState.RTS
-
-
 # ------------------------------------------------------------------ many NACKs
 
 
@@ -125,7 +79,7 @@ def test_25_exponential_retries_are_for_ever_for_nacks_too() -> None:
 def test_what_is_trimmed_again_and_again_is_sent_again_each_time(psns: int) -> None:
     """wire.md 7: "retransmit". Every packet of a full window of 128 PSNs is trimmed ten times, and arrives then.
 
-    behaviour.md, Retry budget: 14 retries a PSN by default, and these are ten. MRC-NACK-05, MRC-RETRY-03.
+    behaviour.md, Retry budget: 14 retries a PSN by default, and these are ten.
     """
     hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=20))
     out = send(hand, psns)
@@ -142,7 +96,7 @@ def test_what_is_trimmed_again_and_again_is_sent_again_each_time(psns: int) -> N
 
 
 def test_nacked_bytes_are_given_back_when_the_qp_ends() -> None:
-    """nscc.md: a transmission is "taken off once". MRC-CC-21. Some wait, some are out again, some never were NACKed."""
+    """nscc.md: a transmission is "taken off once". Some wait, some are out again, some never were NACKed."""
     windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 12)

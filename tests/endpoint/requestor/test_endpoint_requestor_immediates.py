@@ -6,11 +6,9 @@ from __future__ import annotations
 import pytest
 from draws import draws
 from hand_peer import (
-    FIRST,
     LAST,
     LAST_IMMEDIATE,
     MICROSECOND,
-    MIDDLE,
     MILLISECOND,
     ONLY,
     ONLY_IMMEDIATE,
@@ -25,7 +23,7 @@ from hypothesis import strategies as st
 
 from mrc import CORE
 from mrc.core import COMPILED
-from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp_states import QpState
@@ -48,50 +46,8 @@ def _sent(hand: HandPeer, *lengths: int, immediate: int | None = None) -> list[S
 # ------------------------------------------------------------------ on the wire
 
 
-@pytest.mark.parametrize("timestamps", [True, False], ids=["tseth", "plain"])
-@pytest.mark.parametrize(
-    ("length", "opcodes"),
-    [
-        (0, [ONLY_IMMEDIATE]),
-        (1, [ONLY_IMMEDIATE]),
-        (255, [ONLY_IMMEDIATE]),
-        (256, [ONLY_IMMEDIATE]),
-        (257, [FIRST, LAST_IMMEDIATE]),
-        (512, [FIRST, LAST_IMMEDIATE]),
-        (513, [FIRST, MIDDLE, LAST_IMMEDIATE]),
-        (1025, [FIRST, MIDDLE, MIDDLE, MIDDLE, LAST_IMMEDIATE]),
-    ],
-)
-def test_the_last_packet_carries_the_immediate_right_after_the_reth(
-    length: int, opcodes: list[int], timestamps: bool
-) -> None:
-    """wire.md 2: 0xC9 "RDMA WRITE Last with Immediate" and 0xCB "Only with Immediate": METH [TSETH] RETH ImmDt.
-
-    wire.md 4: "ImmDt stands after the RETH of 0xC9 and 0xCB." Behind IPv6 (40), UDP (8) and BTH (12). MRC-REQ-12.
-    """
-    hand = HandPeer(QpConfig(path_mtu=256, timestamps=timestamps))
-    content = hand.post(length, immediate=0xDEADBEEF)
-    sent = data(hand.transmitted())
-    assert [packet.opcode for packet in sent] == opcodes
-    assert [packet.layers.get("immdt") for packet in sent] == [None] * (len(sent) - 1) + [{"data": 0xDEADBEEF}]
-    at = 40 + 8 + 12 + 4 + (4 if timestamps else 0) + 16
-    assert sent[-1].whole[at : at + 4] == bytes.fromhex("deadbeef")
-    assert b"".join(packet.payload for packet in sent) == content
-    assert {packet["reth"]["dmalen"] for packet in sent} == {length}
-    assert [packet["reth"]["va"] for packet in sent] == [0x1000 + 256 * position for position in range(len(sent))]
-    assert sent[-1]["bth"]["pad"] == -length % 4
-    assert [packet["bth"]["ackreq"] for packet in sent] == [0] * (len(sent) - 1) + [1]
-
-
-@pytest.mark.parametrize("immediate", [0, 1, 0x80000000, 0xFFFFFFFF])
-def test_an_immediate_is_any_number_of_32_bits(immediate: int) -> None:
-    """wire.md 4: "ImmDt, 4": 0 is an immediate like any other. MRC-REQ-12."""
-    (packet,) = _sent(HandPeer(CONFIG), 0, immediate=immediate)
-    assert (packet.opcode, packet["immdt"]["data"]) == (ONLY_IMMEDIATE, immediate)
-
-
 def test_an_immediate_of_0_is_written_over_what_a_row_of_the_batch_had() -> None:
-    """Rows are used again: the second packet is written where the first one was. MRC-REQ-12."""
+    """Rows are used again: the second packet is written where the first one was."""
     hand = HandPeer(CONFIG)
     immediates = [_sent(hand, 0, immediate=each)[0]["immdt"]["data"] for each in (0xFFFFFFFF, 0)]
     assert immediates == [0xFFFFFFFF, 0]
@@ -110,33 +66,9 @@ def test_only_the_last_packet_of_a_solicited_write_has_se_and_keeps_its_pad_coun
     assert flags == [*plain[:-1], plain[-1] | (0x80 if first else 0x40), *plain]
 
 
-def test_rqmsn_counts_writes_with_immediate_and_is_0_in_plain_ones() -> None:
-    """wire.md 4: "RQMSN counts write-with-immediate messages the same way and is 0 in a plain write"; "the same in
-    every packet of one message". MRC-REQ-02, MRC-REQ-03, MRC-REQ-04."""
-    hand = HandPeer(CONFIG)
-    for length, immediate in ((600, None), (600, 7), (0, 7), (1, None), (257, 7), (256, None), (0, 7)):
-        hand.post(length, immediate=immediate)
-    sent = data(hand.transmitted())
-    assert [(packet["meth"]["msn"], packet["meth"]["rqmsn"], packet.opcode) for packet in sent] == [
-        (0, 0, FIRST),
-        (0, 0, MIDDLE),
-        (0, 0, LAST),
-        (1, 0, FIRST),
-        (1, 0, MIDDLE),
-        (1, 0, LAST_IMMEDIATE),
-        (2, 1, ONLY_IMMEDIATE),
-        (3, 0, ONLY),
-        (4, 2, FIRST),
-        (4, 2, LAST_IMMEDIATE),
-        (5, 0, ONLY),
-        (6, 3, ONLY_IMMEDIATE),
-    ]
-    assert numbers(hand, sent) == list(range(12))
-
-
 @pytest.mark.skipif(CORE.kind != COMPILED, reason="65,536 messages: once is enough, where numbers have sizes")
 def test_rqmsn_and_msn_wrap_after_16_bits() -> None:
-    """wire.md 4: "RQMSN(16), MSN(16)." 65,536 immediates and one plain write before the first wrap. MRC-REQ-01.
+    """wire.md 4: "RQMSN(16), MSN(16)." 65,536 immediates and one plain write before the first wrap.
 
     Most of them leave unread: every packet acknowledged, only the last few looked at.
     """
@@ -166,26 +98,8 @@ def test_rqmsn_and_msn_wrap_after_16_bits() -> None:
 # ------------------------------------------------------------------ how many at once
 
 
-@pytest.mark.parametrize("most", [1, 2, 32])
-def test_no_more_immediates_than_granted_are_unacknowledged(most: int) -> None:
-    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged". MRC-IMM-01.
-
-    Requestor: "AckReq is set on every packet after which the sender cannot go on". MRC-SEND-07.
-    """
-    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=most, timeout=20))
-    sent = _sent(hand, *[0] * (3 * most), immediate=5)
-    assert numbers(hand, sent) == list(range(most))
-    assert [packet["bth"]["ackreq"] for packet in sent] == [0] * (most - 1) + [1]
-    for acked in range(2 * most):
-        (packet,) = data(hand.exchange(hand.ack(acked)))
-        assert numbers(hand, [packet]) == [acked + most]
-        assert packet["bth"]["ackreq"] == 1
-    assert data(hand.exchange(hand.ack(3 * most - 1))) == []
-    assert hand.completed() == [(at, WorkStatus.SUCCESS) for at in range(3 * most)]
-
-
 def test_an_immediate_of_many_packets_counts_once_until_its_last_packet_is_acknowledged() -> None:
-    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged". MRC-IMM-01."""
+    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged"."""
     hand = HandPeer(QpConfig(path_mtu=256, max_wimm=1, timeout=20))
     assert numbers(hand, _sent(hand, 256 * 5, 256 * 3, immediate=5)) == [0, 1, 2, 3, 4]
     for cack in range(4):
@@ -195,7 +109,7 @@ def test_an_immediate_of_many_packets_counts_once_until_its_last_packet_is_ackno
 
 def test_an_immediate_that_arrived_above_a_hole_still_counts() -> None:
     """behaviour.md, Responder: "An early immediate waits until every earlier request has arrived", so it is in flight,
-    and a further one would be "More in flight than negotiated". MRC-IMM-01, MRC-IMM-04."""
+    and a further one would be "More in flight than negotiated"."""
     hand = HandPeer(QpConfig(path_mtu=256, max_wimm=3, timeout=20))
     _sent(hand, 256)
     assert numbers(hand, _sent(hand, 0, 0, 0, 0, 0, immediate=9)) == [1, 2, 3]
@@ -203,22 +117,9 @@ def test_an_immediate_that_arrived_above_a_hole_still_counts() -> None:
     assert numbers(hand, hand.exchange(hand.ack(3)))[:2] == [4, 5]
 
 
-def test_plain_writes_are_not_counted() -> None:
-    """behaviour.md, Responder: max_wimm_dest counts writes with immediate. MRC-IMM-01."""
-    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=2, timeout=20))
-    hand.post(0, immediate=1)
-    for _ in range(20):
-        hand.post(300)
-    hand.post(0, immediate=1)
-    hand.post(256 * 3)
-    assert numbers(hand, hand.transmitted()) == list(range(1 + 40 + 1 + 3))
-
-
 def test_a_retransmission_is_no_further_immediate() -> None:
-    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged"; one sent again is still one.
-
-    MRC-IMM-01.
-    """
+    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged"; one sent again is still
+    one."""
     hand = HandPeer(QpConfig(path_mtu=256, max_wimm=2, timeout=20))
     (first, _) = _sent(hand, 0, 0, 0, 0, 0, immediate=9)
     for _ in range(3):
@@ -232,7 +133,7 @@ def test_a_retransmission_is_no_further_immediate() -> None:
 
 
 def test_without_a_grant_an_immediate_is_refused_and_uses_up_nothing() -> None:
-    """behaviour.md, Responder: "at most max_wimm_dest": at most none. MRC-IMM-01."""
+    """behaviour.md, Responder: "at most max_wimm_dest": at most none."""
     hand = HandPeer(QpConfig(path_mtu=256, max_wimm=0))
     with pytest.raises(CallerError, match="max_wimm"):
         hand.post(0, immediate=1)
@@ -251,24 +152,6 @@ def test_an_immediate_that_leaves_its_field_is_refused(immediate: int) -> None:
 
 
 # ------------------------------------------------------------------ completions
-
-
-def test_writes_with_and_without_immediate_complete_in_post_order() -> None:
-    """behaviour.md, Requestor: "Work completes in post order once cack_psn covers its last PSN." MRC-SEND-05."""
-    hand = HandPeer(CONFIG)
-    kinds = (None, 1, 2, None, 3, None)
-    for at, immediate in enumerate(kinds):
-        hand.post(256 * at, immediate=immediate)
-    hand.transmitted()  # PSNs 0; 1; 2-3; 4-6; 7-10; 11-15
-    hand.receive(hand.sack(2, above=range(4, 16)))
-    done = list(hand.endpoint.completions)
-    assert [completion.wr_id for completion in done] == [0, 1]
-    hand.receive(hand.ack(9))
-    hand.receive(hand.ack(15))
-    done = list(hand.endpoint.completions)
-    assert [(one.wr_id, one.status, one.byte_len, one.kind, one.immediate) for one in done] == [
-        (at, WorkStatus.SUCCESS, 256 * at, WorkKind.RDMA_WRITE, None) for at in range(6)
-    ]
 
 
 def test_immediates_held_back_are_flushed_in_post_order_when_the_qp_fails() -> None:
@@ -300,7 +183,7 @@ def _masked(packet: Sent) -> bytes:
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 700])
 def test_an_immediate_sent_again_is_the_same_packet(length: int) -> None:
-    """wire.md 3: rtx says "this packet is a retransmission"; all a responder places it by is the same. MRC-WIRE-25.
+    """wire.md 3: rtx says "this packet is a retransmission"; all a responder places it by is the same.
 
     behaviour.md, Responder: "RQMSN is the same in every packet of the message".
     """
@@ -332,18 +215,6 @@ def test_packets_with_and_without_immediate_are_sent_again_together() -> None:
     again = data(hand.exchange(*(hand.nack(number, TRIMMED, ev=first[number].ev) for number in missing)))
     assert numbers(hand, again) == missing
     assert [_masked(packet) for packet in again] == [_masked(first[number]) for number in missing]
-
-
-def test_an_immediate_waits_after_a_resource_nack_like_any_other_packet() -> None:
-    """wire.md 7: NO_RESOURCE: "retransmit"; behaviour.md: "after a resource NACK one RTT". MRC-NACK-09, MRC-NACK-20."""
-    hand = HandPeer(CONFIG, planes=1)
-    _sent(hand, 0, immediate=1)
-    hand.now += RTT
-    hand.receive(hand.sack(0))
-    (packet,) = _sent(hand, 0, immediate=2)
-    assert data(hand.exchange(hand.nack(1, NO_RESOURCE, ev=packet.ev))) == []
-    (again,) = data(hand.run(hand.now + RTT))
-    assert _masked(again) == _masked(packet)
 
 
 # ------------------------------------------------------------------ any mixture

@@ -43,19 +43,6 @@ def _highest(hand: HandPeer, *packets: bytes) -> int:
     return max(numbers(hand, sent))
 
 
-@pytest.mark.parametrize("mpr", [1, 2, 8])
-def test_a_fixed_window_is_mpr_times_128_psns_past_cack_psn(mpr: int) -> None:
-    """behaviour.md, Requestor: "Sends while ... PSN <= cack_psn + window"; Responder: "The window is MPR x 128 PSNs."
-
-    MRC-SEND-02, MRC-SEND-07, MRC-RESP-11. Nothing is acknowledged: cack_psn is the PSN before the first.
-    """
-    hand = _hand(mpr=mpr, ours=Capability(0))
-    hand.post(256 * 10_000, fill=7)
-    assert _highest(hand) == -1 + mpr * UNIT
-    for cack in (0, 1, 50, mpr * UNIT - 1):
-        assert _highest(hand, hand.sack(cack)) == cack + mpr * UNIT
-
-
 def test_what_is_in_flight_beyond_an_edge_that_came_nearer_stays_valid() -> None:
     """behaviour.md, Dynamic MPR: "what is in flight beyond the edge stays valid ... is sent again at once".
 
@@ -72,10 +59,8 @@ def test_what_is_in_flight_beyond_an_edge_that_came_nearer_stays_valid() -> None
 
 
 def test_the_right_edge_never_retreats_where_shrinking_is_not_followed() -> None:
-    """behaviour.md, Dynamic MPR: "with follow_shrinking_mpr off the right edge never retreats". MRC-MPR-07.
-
-    MRC-MPR-02. "the responder honours every edge it ever advertised" (behaviour.md, Dynamic MPR).
-    """
+    """behaviour.md, Dynamic MPR: "with follow_shrinking_mpr off the right edge never retreats". MRC-MPR-07. "the
+    responder honours every edge it ever advertised" (behaviour.md, Dynamic MPR)."""
     hand = _hand(mpr=1, follow=False)
     hand.post(256 * 100, fill=7)
     hand.transmitted()
@@ -120,21 +105,6 @@ def test_an_mpr_of_0_takes_no_edge_back() -> None:
     assert _highest(hand) == -1 + 10 * UNIT
 
 
-@pytest.mark.parametrize(
-    ("ours", "peers"), [(Capability(0), DYNAMIC), (DYNAMIC, Capability(0)), (Capability(0), Capability(0))]
-)
-def test_what_is_not_agreed_is_not_followed(ours: Capability, peers: Capability) -> None:
-    """behaviour.md, QP life: "Parameters reach the peer out of band: ... dynamic MPR". In use where both ends can.
-
-    MRC-MPR-04.
-    """
-    hand = _hand(mpr=1, ours=ours, peers=peers)
-    hand.post(256 * 10_000, fill=7)
-    hand.transmitted()
-    assert _highest(hand, hand.sack(0, mpr=8)) == 0 + UNIT
-    assert _highest(hand, hand.sack(5, mpr=0)) == 5 + UNIT
-
-
 @pytest.mark.parametrize("max_mpr", [1, 3, 5, 8])
 def test_no_more_is_followed_than_max_mpr(max_mpr: int) -> None:
     """QpConfig: "`max_mpr` is the most our requestor follows where the peer's MPR is dynamic"."""
@@ -143,15 +113,6 @@ def test_no_more_is_followed_than_max_mpr(max_mpr: int) -> None:
     hand.transmitted()
     assert _highest(hand, hand.sack(0, mpr=255)) == 0 + max_mpr * UNIT
     assert _highest(hand, hand.sack(20, mpr=255)) == 20 + max_mpr * UNIT
-
-
-def test_a_sack_for_what_was_never_sent_moves_no_edge() -> None:
-    """behaviour.md, Requestor: "a SACK or ACK for a PSN never sent is dropped and counted". MRC-SEND-09."""
-    hand = _hand(mpr=1)
-    hand.post(256 * 10_000, fill=7)
-    hand.transmitted()
-    assert data(hand.exchange(hand.sack(128, mpr=8))) == []
-    assert hand.counters["ack_for_unsent_psn"] == 1
 
 
 def test_the_answer_to_a_probe_moves_the_edge_too() -> None:
@@ -184,17 +145,8 @@ def test_a_lost_sack_with_the_new_edge_does_not_stop_the_sender_for_ever() -> No
     assert numbers(hand, sent) == list(range(128, 200))
 
 
-def test_transport_acks_alone_keep_a_fixed_window_moving() -> None:
-    """behaviour.md, Requestor: "PSN <= cack_psn + window"; an ACK's PSN is cack_psn (wire.md 5). MRC-SEND-02."""
-    hand = _hand(mpr=1, ours=Capability(0))
-    hand.post(256 * 10_000, fill=7)
-    hand.transmitted()
-    for cack in (0, 100, 227, 300):
-        assert _highest(hand, hand.ack(cack)) == cack + UNIT
-
-
 def test_losses_in_a_window_that_grew_are_repaired() -> None:
-    """behaviour.md, Requestor: "Only what is missing is sent again". MRC-LOSS-10. 8192 PSNs out, every 50th lost."""
+    """behaviour.md, Requestor: "Only what is missing is sent again". 8192 PSNs out, every 50th lost."""
     hand = _hand(mpr=1, max_mpr=64, first_psn=(1 << 24) - 4000)
     hand.post(256 * 9000, fill=7)
     hand.transmitted()

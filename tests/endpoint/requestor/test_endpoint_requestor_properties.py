@@ -7,18 +7,7 @@ from random import Random
 
 import pytest
 from draws import draws
-from hand_peer import (
-    LAST_IMMEDIATE,
-    MICROSECOND,
-    ONLY_IMMEDIATE,
-    PROBE,
-    PSN_MASK,
-    SECOND,
-    HandPeer,
-    Sent,
-    data,
-    numbers,
-)
+from hand_peer import LAST_IMMEDIATE, MICROSECOND, ONLY_IMMEDIATE, PROBE, SECOND, HandPeer, Sent, data, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_window import RecordingWindows
@@ -202,7 +191,7 @@ def test_sacks_that_arrive_together_say_what_they_say_one_by_one(
 @pytest.mark.parametrize("first_psn", NEAR_THE_WRAP)
 @pytest.mark.parametrize("reason", [TRIMMED, NO_BITMAP])
 def test_a_late_nack_from_before_the_wrap_names_nothing_that_is_out(first_psn: int, reason: int) -> None:
-    """behaviour.md, Requestor: "A NACK for an acknowledged PSN ... counts for its EV only." MRC-NACK-18, MRC-WIRE-28.
+    """behaviour.md, Requestor: "A NACK for an acknowledged PSN ... counts for its EV only."
 
     128 PSNs of window: packet 140 lies where packet 12 lay.
     """
@@ -219,7 +208,7 @@ def test_a_late_nack_from_before_the_wrap_names_nothing_that_is_out(first_psn: i
 
 @pytest.mark.parametrize("guard", [3, 200, 600])
 def test_probes_take_no_room_from_what_is_out(guard: int) -> None:
-    """nscc.md: "each transmission is added once when sent ... and taken off once". MRC-CC-21.
+    """nscc.md: "each transmission is added once when sent ... and taken off once".
 
     A wide reorder guard, a small window, and many probes that nobody answers until the peer is back.
     """
@@ -236,10 +225,3 @@ def test_probes_take_no_room_from_what_is_out(guard: int) -> None:
     assert (windows.only.inflight, hand.qp.outstanding) == (0, 0)
     hand.post(256 * 100)
     assert numbers(hand, hand.transmitted()) == list(range(100, 200))
-
-
-def test_the_psn_space_is_24_bits() -> None:
-    """wire.md 3: PSN is 24 bits; the numbers in this file count from our first one. MRC-WIRE-28."""
-    hand = HandPeer(QpConfig(path_mtu=256), first_psn=PSN_MASK)
-    hand.post(256 * 3)
-    assert [packet.psn for packet in data(hand.transmitted())] == [PSN_MASK, 0, 1]

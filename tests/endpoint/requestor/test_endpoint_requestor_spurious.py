@@ -40,87 +40,8 @@ def _ev_lost(hand: HandPeer, ev: int) -> int:
     return int(hand.qp.paths.lost[hand.qp.paths.index(ev)])
 
 
-def _one_late(hand: HandPeer, later: int) -> list[int]:
-    """Ten packets 10 us apart, the first of them late: those `later` ones after it are acknowledged one RTT after they
-    were sent, each by a SACK of its own. What is sent again on account of it; then the late one arrives."""
-    base = hand.posted  # each write is one packet
-    started = hand.now
-    sent = []
-    for _ in range(10):
-        sent += _send(hand)
-        hand.now += 10 * MICROSECOND
-    again: list[int] = []
-    for at in range(1, later + 1):
-        hand.now = started + 10 * MICROSECOND * at + RTT
-        above = range(base + 1, base + at + 1)
-        again += numbers(hand, hand.exchange(hand.sack(base - 1, above=above, trigger=base + at, ev=sent[at].ev)))
-    hand.receive(hand.sack(base + later, trigger=base, ev=sent[0].ev))
-    for at in range(later + 1, 10):
-        hand.now = max(hand.now, started + 10 * MICROSECOND * at + RTT)
-        hand.receive(hand.sack(base + at, ev=sent[at].ev))
-    hand.now += 2 * RTT
-    return [number - base for number in again]
-
-
-def test_the_guard_grows_when_a_retransmission_proves_spurious() -> None:
-    """behaviour.md, Requestor: "adapting upward when a retransmission proves spurious". MRC-LOSS-06.
-
-    It doubles (LossConfig): 25 us, then 50, then 100.
-    """
-    hand = _trained()
-    assert _one_late(hand, 3) == [0]
-    assert hand.counters["spurious_retransmissions"] == 1
-    assert _one_late(hand, 4) == []
-    assert _one_late(hand, 5) == [0]
-    assert _one_late(hand, 9) == []
-    assert hand.counters["spurious_retransmissions"] == 2
-
-
-def test_an_ev_is_good_again_when_the_loss_that_condemned_it_proves_spurious() -> None:
-    """behaviour.md, Paths: "ASSUMED_BAD | the loss that condemned it proves spurious | GOOD". MRC-PATH-09.
-
-    The original arrives after the packet was sent again: its SACK has no rtx.
-    """
-    hand = _trained()
-    sent = []
-    for _ in range(8):
-        sent += _send(hand)
-        hand.now += 10 * MICROSECOND
-    hand.now += 30 * MICROSECOND
-    assert numbers(hand, hand.exchange(hand.sack(0, above=range(2, 9), trigger=8, ev=sent[7].ev))) == [1]
-    assert _state(hand, sent[0].ev) == EvState.ASSUMED_BAD
-    hand.receive(hand.sack(8, trigger=1, ev=sent[0].ev))
-    assert _state(hand, sent[0].ev) == EvState.GOOD
-    assert hand.counters["spurious_retransmissions"] == 1
-    assert _ev_lost(hand, sent[0].ev) == 0
-
-
-def test_a_packet_acknowledged_before_it_could_be_sent_again_was_not_lost() -> None:
-    """behaviour.md, Paths: "the loss that condemned it proves spurious"; Requestor: "Only what is missing".
-
-    MRC-PATH-09, MRC-LOSS-10. The window is shut between the hole and the late arrival.
-    """
-    windows = RecordingWindows(1 << 30)
-    hand = _trained(controller=windows)
-    sent = []
-    for _ in range(8):
-        sent += _send(hand)
-        hand.now += 10 * MICROSECOND
-    hand.now += 30 * MICROSECOND
-    windows.only.become(0)
-    assert data(hand.exchange(hand.sack(0, above=range(2, 9), trigger=8, ev=sent[7].ev))) == []
-    assert _state(hand, sent[0].ev) == EvState.ASSUMED_BAD
-    hand.receive(hand.sack(8, trigger=1, ev=sent[0].ev))
-    windows.only.become(1 << 30)
-    hand.endpoint.wake(hand.qp)
-    assert data(hand.transmitted()) == []
-    assert _state(hand, sent[0].ev) == EvState.GOOD
-    assert _ev_lost(hand, sent[0].ev) == 0
-    assert "spurious_retransmissions" not in hand.counters
-
-
 def test_a_trimmed_packet_that_arrives_after_all_takes_no_loss_back() -> None:
-    """behaviour.md, Paths: only "a packet lost untrimmed" is a loss of its EV; there is none to undo. MRC-PATH-07."""
+    """behaviour.md, Paths: only "a packet lost untrimmed" is a loss of its EV; there is none to undo."""
     windows = RecordingWindows(1 << 30)
     hand = _trained(controller=windows)
     (packet,) = _send(hand)
@@ -133,7 +54,7 @@ def test_a_trimmed_packet_that_arrives_after_all_takes_no_loss_back() -> None:
 
 
 def test_the_ev_whose_loss_proved_spurious_is_restored_though_the_retransmission_was_trimmed() -> None:
-    """behaviour.md, Paths: "the loss that condemned it proves spurious | GOOD". MRC-PATH-09.
+    """behaviour.md, Paths: "the loss that condemned it proves spurious | GOOD".
 
     Packet 9 is late on its EV, which is condemned; its retransmission is trimmed on another, sent a third time, and
     then the original arrives. Round trips of every EV are known.

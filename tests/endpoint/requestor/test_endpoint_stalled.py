@@ -32,7 +32,7 @@ def _ended_after(hand: HandPeer, started: int) -> int:
 
 def test_with_no_usable_ev_the_budget_of_what_waits_runs_from_the_first_attempt() -> None:
     """behaviour.md, Paths: "With no usable EV at all sending stops, timers and probes run, and the local ACK budget
-    decides." MRC-PATH-16.
+    decides."
 
     Two linear retries at the interval, one at twice the distance, and the timeout after that is one too many.
     """
@@ -53,8 +53,21 @@ def test_with_no_usable_ev_the_budget_of_what_waits_runs_from_the_first_attempt(
     assert hand.completed() == [(0, WorkStatus.RETRY_EXCEEDED), (1, WorkStatus.FLUSHED)]
 
 
+def test_what_is_out_is_not_sent_again_while_no_ev_is_usable() -> None:
+    """behaviour.md, Paths: "With no usable EV at all sending stops"."""
+    hand = _hand(QpConfig(path_mtu=256, timeout=10, linear_retries=2, exponential_retries=2))
+    hand.post(256)
+    assert numbers(hand, hand.transmitted()) == [0]
+    _without_paths(hand)
+    hand.post(256)
+    sent = hand.run(hand.now + 100 * INTERVAL)
+    assert data(sent) == []
+    assert of(sent, PROBE)
+    assert hand.completed() == [(0, WorkStatus.RETRY_EXCEEDED), (1, WorkStatus.FLUSHED)]
+
+
 def test_what_another_psn_drew_in_the_same_place_is_not_drawn_from_its_budget() -> None:
-    """behaviour.md, Retry budget: "it belongs to a PSN". MRC-RETRY-01.
+    """behaviour.md, Retry budget: "it belongs to a PSN".
 
     Packet 0 draws two of its two retries. Packet 128 lies one window of 128 PSNs later and never leaves.
     """
@@ -108,7 +121,7 @@ def test_probes_ask_while_what_waits_cannot_leave_and_stop_with_it() -> None:
 
 
 def test_the_budget_runs_also_when_a_probe_of_earlier_data_is_still_due() -> None:
-    """behaviour.md, Paths: "With no usable EV at all ... the local ACK budget decides." MRC-PATH-16.
+    """behaviour.md, Paths: "With no usable EV at all ... the local ACK budget decides."
 
     Data that was acknowledged a moment ago left its tail timer behind; what is posted now waits under a budget of its
     own, from now on.

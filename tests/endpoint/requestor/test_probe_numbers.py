@@ -106,7 +106,7 @@ def test_before_the_first_probe_no_answer_is_known() -> None:
 
 
 def test_what_waits_for_an_ev_that_was_denied_since_is_not_sent() -> None:
-    """Nor what was answered before: somebody guessed its id. MRC-PATH-14."""
+    """Nor what was answered before: somebody guessed its id."""
     prober = Prober()
     for index in (1, 2, 3):
         prober.paths.on_mark(index, 2)

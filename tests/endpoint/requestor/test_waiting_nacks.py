@@ -10,8 +10,7 @@ from nacking import RESOURCES, RTT, send, trained
 
 @pytest.mark.parametrize("reason", RESOURCES)
 def test_an_answer_that_acknowledges_nothing_does_not_make_a_refused_psn_fit(reason: int) -> None:
-    """It was the oldest when it was sent, and is so still: it was refused although it was, and waits. MRC-NACK-20,
-    MRC-NACK-21."""
+    """It was the oldest when it was sent, and is so still: it was refused although it was, and waits."""
     hand = trained()
     before = send(hand, 4)
     assert numbers(hand, hand.exchange(hand.sack(0, above=[4]), hand.nack(1, reason, ev=before[1].ev))) == []
@@ -22,7 +21,7 @@ def test_an_answer_that_acknowledges_nothing_does_not_make_a_refused_psn_fit(rea
 
 @pytest.mark.parametrize("reason", RESOURCES)
 def test_new_psns_go_with_the_oldest_when_nothing_waits_behind_it(reason: int) -> None:
-    """It fits any buffer and waits no more, so nothing holds up what is new. MRC-NACK-21, MRC-NACK-22."""
+    """It fits any buffer and waits no more, so nothing holds up what is new."""
     hand = trained()
     before = send(hand, 4)
     hand.receive(hand.nack(2, reason, ev=before[2].ev))
