@@ -17,15 +17,14 @@ from mrc.net.transfer.incoming import ExistingFile, IncomingFile
 from mrc.net.transfer.names import FilePath, file_path, shown
 from mrc.net.transfer.open_parts import NO_PART, OpenParts
 from mrc.net.transfer.pack_arrival import PackArrival
-from mrc.net.transfer.packs import announced
+from mrc.net.transfer.packs import announced, announced_attributes
 from mrc.net.transfer.report import FileReport
-from mrc.net.transfer.streams import OutputStream, StreamedFile
+from mrc.net.transfer.streams import ONE_FILE_ONLY, OutputStream, StreamedFile
 from mrc.net.transfer.sums import FileSum, Sums
-from mrc.net.transfer.terms import BLOCK_BYTES, MAX_FILE, MAX_INDEX, MOST_BLOCKS, Attributes
+from mrc.net.transfer.terms import BLOCK_BYTES, MAX_FILE, MAX_INDEX, MOST_BLOCKS
 from mrc.verbs import PD
 
 _MAX_SPARSE = 1 << 44  # of a file with holes, which takes no disk and is summed all the same
-_MAX_TIME_NS = 1 << 62
 
 
 class Arrivals:
@@ -79,11 +78,11 @@ class Arrivals:
 
     def directory(self, body: dict[str, Any]) -> dict[str, Any]:
         """A directory is announced: make it, in the one it is in."""
-        path, attributes = self._path(body), _attributes(body)
+        path, attributes = self._path(body), announced_attributes(body)
         if attributes.mode is None or attributes.mtime_ns is None:
             raise PeerError(f"the directory {shown(path)} was announced without its mode and time")
         if isinstance(self._target, OutputStream):
-            raise PeerError("the receiver writes to its standard output (mrc recv -): it takes one file, no directory")
+            raise PeerError(ONE_FILE_ONLY)
         self._check_count()
         tree = self._trees.get(path[0])
         if tree is None:
@@ -101,7 +100,7 @@ class Arrivals:
         "part": what a broken transfer left, `bytes` long, to be asked for by `blocks`.
         """
         bounds = self._bounds
-        index, path, attributes = integer(body, "index", 0, MAX_INDEX), self._path(body), _attributes(body)
+        index, path, attributes = integer(body, "index", 0, MAX_INDEX), self._path(body), announced_attributes(body)
         size = None if body.get("size", 0) is None else integer(body, "size", 0, MAX_FILE)
         if index in self._files:
             raise PeerError(f"file {index} was announced twice")
@@ -135,7 +134,7 @@ class Arrivals:
         `refused`, each with the reason.
         """
         if isinstance(self._target, OutputStream):
-            raise PeerError("the receiver writes to its standard output (mrc recv -): it takes one file, no directory")
+            raise PeerError(ONE_FILE_ONLY)
         if self._pack is not None:
             raise PeerError("the pack before this one is not committed: commit it first")
         files = announced(body, self._bounds.name_bytes)
@@ -309,10 +308,3 @@ class Arrivals:
         if arriving.file is not None:
             arriving.file.discard(keep=keep)
         self._places.give_back()
-
-
-def _attributes(body: dict[str, Any]) -> Attributes:
-    """Mode and time as they were announced, if they were."""
-    mode = integer(body, "mode", 0, 0o1000) if "mode" in body else None
-    mtime_ns = integer(body, "mtime_ns", -_MAX_TIME_NS, _MAX_TIME_NS) if "mtime_ns" in body else None
-    return Attributes(mode, mtime_ns)

@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from mrc.errors import PeerError, SystemRefused
-from mrc.net.transfer.incoming import ExistingFile, IncomingFile, IncomingPart
+from mrc.net.transfer.buffers import IncomingPart
+from mrc.net.transfer.incoming import ExistingFile, IncomingFile
 from mrc.net.transfer.names import FilePath, shown
-from mrc.net.transfer.streams import StreamedFile, StreamedPart
+from mrc.net.transfer.streams import StreamedFile
 from mrc.net.transfer.sums import FileSum
 from mrc.net.transfer.terms import Attributes
 from mrc.verbs import MR
@@ -20,7 +21,7 @@ class Part:
     """A part of a file that is open to writes, and its region. Addresses are offsets in the file."""
 
     offset: int
-    memory: IncomingPart | StreamedPart
+    memory: IncomingPart
     region: MR
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+from collections.abc import Callable
 
 from mrc.net.transfer.paging import page_in
+from mrc.net.transfer.sums import FileSum
 from mrc.net.transfer.terms import PART_BYTES, PARTS_OPEN
 
 
@@ -45,6 +47,31 @@ class PartBuffers:
         """Safe to call twice."""
         while self._kept:
             _close(self._kept.pop())
+
+
+class IncomingPart:
+    """A part of a file that is open to writes: memory, `length` bytes, whose content `put` puts into it. `close` it."""
+
+    def __init__(
+        self, put: Callable[[int, memoryview, FileSum | None], None], offset: int, length: int, buffers: PartBuffers
+    ) -> None:
+        self.length = length
+        self.map = buffers.take(length)
+        self._put = put
+        self._offset = offset
+        self._buffers = buffers
+        self._closed = False
+
+    def store(self, file_sum: FileSum | None = None) -> None:
+        """Write what has arrived into the file, and add it to `file_sum`. Raises SystemRefused."""
+        with memoryview(self.map) as content:
+            self._put(self._offset, content, file_sum)
+
+    def close(self) -> None:
+        """Nobody writes to it any more. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self._buffers.give_back(self.map)
 
 
 def _close(buffer: mmap.mmap) -> None:

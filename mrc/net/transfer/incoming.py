@@ -11,7 +11,7 @@ import secrets
 import stat
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.net.transfer.buffers import PartBuffers
+from mrc.net.transfer.buffers import IncomingPart, PartBuffers
 from mrc.net.transfer.directory import Directory
 from mrc.net.transfer.names import FilePath, part_name, shown
 from mrc.net.transfer.sums import CHUNK, FileSum
@@ -83,7 +83,7 @@ class IncomingFile:
         try:
             # Take the space now: nothing is sent that the disk has no room for.
             os.posix_fallocate(self._descriptor, offset, length)
-            return IncomingPart(self, offset, length, self._buffers)
+            return IncomingPart(self.put, offset, length, self._buffers)
         except OSError as error:
             raise self._refused(error, offset, length) from None
 
@@ -319,26 +319,3 @@ def _set_attributes(descriptor: int, attributes: Attributes) -> None:
         os.fchmod(descriptor, attributes.mode)
     if attributes.mtime_ns is not None:
         os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
-
-
-class IncomingPart:
-    """A part of a file that is open to writes: memory, `length` bytes, whose content goes into the file. `close` it."""
-
-    def __init__(self, file: IncomingFile, offset: int, length: int, buffers: PartBuffers) -> None:
-        self.length = length
-        self.map = buffers.take(length)
-        self._file = file
-        self._offset = offset
-        self._buffers = buffers
-        self._closed = False
-
-    def store(self, file_sum: FileSum | None = None) -> None:
-        """Write what has arrived into the file, and add it to `file_sum`. Raises SystemRefused."""
-        with memoryview(self.map) as content:
-            self._file.put(self._offset, content, file_sum)
-
-    def close(self) -> None:
-        """Nobody writes to it any more. Safe to call twice."""
-        if not self._closed:
-            self._closed = True
-            self._buffers.give_back(self.map)

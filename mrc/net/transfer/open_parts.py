@@ -13,10 +13,11 @@ from mrc.net.negotiation import integer
 from mrc.net.transfer.arriving import Arriving, Part
 from mrc.net.transfer.background import Background
 from mrc.net.transfer.bounds import SenderBounds
+from mrc.net.transfer.buffers import IncomingPart
 from mrc.net.transfer.directory import Directory
-from mrc.net.transfer.incoming import IncomingFile, IncomingPart
+from mrc.net.transfer.incoming import IncomingFile
 from mrc.net.transfer.names import shown
-from mrc.net.transfer.streams import OutputStream, StreamedPart
+from mrc.net.transfer.streams import OutputStream, StreamedFile
 from mrc.net.transfer.sums import CHUNK
 from mrc.net.transfer.terms import BLOCK_BYTES, MAX_FILE, PART_BYTES, PARTS_OPEN, PARTS_STORED
 from mrc.untrusted import quoted
@@ -129,7 +130,7 @@ class OpenParts:
         for part in closing:
             self._close_oldest(arriving)
             arriving.accepted += 1
-            if isinstance(part.memory, StreamedPart):
+            if isinstance(arriving.file, StreamedFile):
                 try:
                     part.memory.store()
                 finally:

@@ -123,9 +123,16 @@ def _announced(index: int, described: object, most_name_bytes: int) -> PackedFil
         index,
         file_path(names, most_name_bytes),
         integer(body, "size", 1, PACKED_BYTES + 1),
-        Attributes(integer(body, "mode", 0, 0o1000), integer(body, "mtime_ns", -_MAX_TIME_NS, _MAX_TIME_NS)),
+        announced_attributes(body),
         theirs,
     )
+
+
+def announced_attributes(body: dict[str, Any]) -> Attributes:
+    """Mode and time of a file as the peer announced them, if it did. Raises PeerError for what cannot be."""
+    mode = integer(body, "mode", 0, 0o1000) if "mode" in body else None
+    mtime_ns = integer(body, "mtime_ns", -_MAX_TIME_NS, _MAX_TIME_NS) if "mtime_ns" in body else None
+    return Attributes(mode, mtime_ns)
 
 
 def places(files: Sequence[PackedFile]) -> Iterator[tuple[PackedFile, int, int]]:

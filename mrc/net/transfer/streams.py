@@ -10,11 +10,12 @@ import select
 from collections.abc import Callable
 
 from mrc.errors import CallerError, PeerError, SystemRefused
-from mrc.net.transfer.buffers import PartBuffers
+from mrc.net.transfer.buffers import IncomingPart, PartBuffers
 from mrc.net.transfer.names import FilePath, shown
 from mrc.net.transfer.sums import FileSum, RunningSum
 from mrc.net.transfer.terms import PART_BYTES, PARTS_OPEN
 
+ONE_FILE_ONLY = "the receiver writes to its standard output (mrc recv -): it takes one file, no directory"
 _ZEROS = bytes(1 << 20)
 # A sender whose input gives nothing reports so often that it still waits.
 _WAITING_S = 1.0
@@ -96,7 +97,7 @@ class StreamedFile:
 
     def __init__(self, output: OutputStream, path: FilePath, size: int | None, file_sum: FileSum) -> None:
         if output.taken:
-            raise PeerError("the receiver writes to its standard output (mrc recv -): it takes one file, no directory")
+            raise PeerError(ONE_FILE_ONLY)
         output.taken = True
         self.name = shown(path)
         self.size = size or 0
@@ -109,19 +110,19 @@ class StreamedFile:
     def _written(self) -> int:
         return self._sum.size
 
-    def part(self, offset: int, length: int) -> StreamedPart:
+    def part(self, offset: int, length: int) -> IncomingPart:
         """Memory for what comes next. Raises PeerError for what lies behind."""
         if offset < self._written:
             raise PeerError(f"byte {offset} of {self.name} was written to standard output already")
         if self._in_a_stream:
             self.size = max(self.size, offset + length)
-        return StreamedPart(self, offset, length, self._buffers)
+        return IncomingPart(self.put, offset, length, self._buffers)
 
     def block_sums(self, file_sum: FileSum, first: int, count: int) -> list[str]:
         raise PeerError(f"{self.name} goes to standard output: nothing of it is there")
 
-    def put(self, offset: int, content: memoryview) -> None:
-        """Write a part, and zeros for the hole before it."""
+    def put(self, offset: int, content: memoryview, file_sum: FileSum | None = None) -> None:
+        """Write a part, and zeros for the hole before it. Its sum is one that runs along."""
         self._fill(offset)
         self._sum.add(content)
         self._output.write(content)
@@ -143,26 +144,3 @@ class StreamedFile:
     def discard(self, *, keep: bool = False) -> None:
         """What is written cannot be taken back."""
         self._buffers.close()
-
-
-class StreamedPart:
-    """A stretch of a streamed file in memory, written when all of it has arrived."""
-
-    def __init__(self, file: StreamedFile, offset: int, length: int, buffers: PartBuffers) -> None:
-        self.length = length
-        self.map = buffers.take(length)
-        self._file = file
-        self._offset = offset
-        self._buffers = buffers
-        self._closed = False
-
-    def store(self) -> None:
-        """Write it. Raises SystemRefused."""
-        with memoryview(self.map) as content:
-            self._file.put(self._offset, content)
-
-    def close(self) -> None:
-        """Nobody writes to it any more. Safe to call twice."""
-        if not self._closed:
-            self._closed = True
-            self._buffers.give_back(self.map)
