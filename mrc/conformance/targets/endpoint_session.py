@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from mrc.conformance.codec.carriage import read_carriage
 from mrc.conformance.setup import TargetQpTerms
-from mrc.conformance.target import Frame, Refused, TargetCompletion, TargetQp
+from mrc.conformance.target import Frame, Refused, TargetCompletion, TargetQp, Unsupported
 from mrc.conformance.virtual import VirtualSession, endpoint_at_work
 from mrc.endpoint.completions import Completion, WorkKind
 from mrc.endpoint.counters import Counters
@@ -21,6 +22,17 @@ from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
 DEFAULT_MTU = 1024
+
+
+@contextmanager
+def caller_error_as(kind: type[Refused | Unsupported]) -> Iterator[None]:
+    """What the endpoint does not take of its caller is told as this of the suite's."""
+    try:
+        yield
+    except CallerError as error:
+        raise kind(str(error)) from None
+
+
 REGION_VA = 0x7F00_0000_0000
 REGION_LENGTH = 256 * 1024
 _BATCH = 256
@@ -148,19 +160,15 @@ class EndpointQp(TargetQp, Generic[EndpointT, QpT]):
         return [_completion(each) for each in there if each.qpn == self._qp.qpn]
 
     def post_receive(self, wr_id: int) -> None:
-        try:
+        with caller_error_as(Refused):
             self._qp.post_receive(wr_id)
-        except CallerError as error:
-            raise Refused(str(error)) from None
         self._endpoint.wake(self._qp)
         self._session.stir()
 
     def post_write(self, wr_id: int, data: bytes, remote_va: int, rkey: int, immediate: int | None) -> None:
         source = MemoryRegion(data, 0, 0, remote_write=False)
-        try:
+        with caller_error_as(Refused):
             self._qp.post_write(WriteRequest(wr_id, source, 0, len(data), remote_va, rkey, immediate))
-        except CallerError as error:
-            raise Refused(str(error)) from None
         self._endpoint.wake(self._qp)
         self._session.stir()
 

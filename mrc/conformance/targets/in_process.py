@@ -19,7 +19,7 @@ from mrc.conformance.target import (
     TargetQp,
     Unsupported,
 )
-from mrc.conformance.targets.endpoint_session import DEFAULT_MTU, EndpointQp, EndpointSession
+from mrc.conformance.targets.endpoint_session import DEFAULT_MTU, EndpointQp, EndpointSession, caller_error_as
 from mrc.conformance.targets.in_process_congestion import CONGESTION_OPTIONS, controller_of
 from mrc.conformance.targets.in_process_paths import PATH_OPTIONS, InProcessPaths, check_paths
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
@@ -28,7 +28,6 @@ from mrc.endpoint.node.operations import EvProbeResult
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
-from mrc.errors import CallerError
 from mrc.trace.vocabulary import QP_STATE
 from mrc.wire.frames import DESTINATION
 from mrc.wire.ipv4 import address_number
@@ -56,10 +55,8 @@ class InProcess(Target):
 
     def open(self, setup: Setup, wire: WireProfile, seed: int) -> Session:
         config = EndpointConfig(wire=wire, seed=seed)
-        try:
+        with caller_error_as(Unsupported):
             paths = InProcessPaths(setup, wire, seed)
-        except CallerError as error:
-            raise Unsupported(str(error)) from None
         return InProcessSession(self.endpoint(config), paths)
 
     def endpoint(self, config: EndpointConfig) -> Endpoint:
@@ -84,12 +81,10 @@ class InProcessSession(EndpointSession[Endpoint]):
 
     def connect(self, setup: Setup, tester: TesterQp) -> TargetQp:
         config = _qp_config(setup, tester, self.base_config)
-        try:
+        with caller_error_as(Unsupported):
             controller = controller_of(setup.options)
             create = self.endpoint.create_qp
             qp = create(config) if controller is None else create(config, controller)
-        except CallerError as error:
-            raise Unsupported(str(error)) from None
         if setup.target_first_psn is not None:
             qp.configure(config, first_psn=setup.target_first_psn)
         sources = {pair.port: address_number(pair.peer_address) for pair in self._paths.pairs}
@@ -186,16 +181,12 @@ class InProcessQp(EndpointQp[Endpoint, QueuePair]):
             self._session.stir()
 
     def set_mpr(self, units: int) -> None:
-        try:
+        with caller_error_as(Refused):
             self._qp.set_mpr(units)
-        except CallerError as error:
-            raise Refused(str(error)) from None
 
     def set_receiver_penalty(self, penalty: int, restore: bool) -> None:
-        try:
+        with caller_error_as(Refused):
             self._qp.set_receiver_penalty(penalty, restore)
-        except CallerError as error:
-            raise Refused(str(error)) from None
 
     def to_error(self) -> None:
         self._qp.to_error("asked to by its owner")
@@ -205,13 +196,11 @@ class InProcessQp(EndpointQp[Endpoint, QueuePair]):
         unknown = attributes.keys() - ATTRIBUTES.keys()
         if state not in _STEPS or unknown:
             raise Unsupported(f"no step to {state} with {', '.join(sorted(unknown)) or 'nothing'}")
-        try:
+        with caller_error_as(Refused):
             if attributes:
                 changes: dict[str, Any] = dict(attributes)
                 self._qp.configure(replace(self._qp.config, **changes))
             self._session.take_step(self._qp, self._peer, state)
-        except CallerError as error:
-            raise Refused(str(error)) from None
 
 
 def target() -> Target:
@@ -238,7 +227,7 @@ def _qp_config(setup: Setup, tester: TesterQp, base: QpConfig) -> QpConfig:
     unknown = options.keys() - known
     if unknown:
         raise Unsupported(f"no setting {', '.join(sorted(unknown))}")
-    try:
+    with caller_error_as(Unsupported):
         changes |= {
             "path_mtu": setup.path_mtu or DEFAULT_MTU,
             "mpr": tester.mpr,
@@ -248,5 +237,3 @@ def _qp_config(setup: Setup, tester: TesterQp, base: QpConfig) -> QpConfig:
             "paths": replace(base.paths, **paths),
         }
         return replace(base, **changes)
-    except CallerError as error:
-        raise Unsupported(str(error)) from None

@@ -10,10 +10,10 @@ import numpy as np
 from mrc.conformance.codec.carriage import ROUTING, Outer
 from mrc.conformance.setup import MODES, Plane, Setup, generated_fields
 from mrc.conformance.target import Refused, Unsupported
+from mrc.conformance.targets.endpoint_session import caller_error_as
 from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, stev_paths, udp_paths
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
-from mrc.errors import CallerError
 from mrc.fabric.address import address, usid
 from mrc.wire.entropy import EvField, EvMode
 from mrc.wire.header_rows import new_headers, split_rows
@@ -135,7 +135,5 @@ class InProcessPaths:
 
 def check_paths(paths: type[InProcessPaths], setup: Setup, wire: WireProfile) -> None:
     """Raises Refused where the endpoint would not take these EVs, or this place in the fabric."""
-    try:
+    with caller_error_as(Refused):
         paths(setup, wire, 0)
-    except CallerError as error:
-        raise Refused(str(error)) from None

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from mrc.conformance.setup import Plane, Setup, TesterQp
 from mrc.conformance.target import Session, Target, TargetQp, Unsupported
-from mrc.conformance.targets.endpoint_session import DEFAULT_MTU, EndpointQp, EndpointSession
+from mrc.conformance.targets.endpoint_session import DEFAULT_MTU, EndpointQp, EndpointSession, caller_error_as
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.errors import CallerError
 from mrc.fabric.address import address
 from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.rc.conformance.case import RC_OPTIONS
@@ -47,10 +46,8 @@ class RcSession(EndpointSession[RcEndpoint]):
         if unknown:
             raise Unsupported(f"no setting {', '.join(sorted(unknown))}")
         options = {name: int(value) for name, value in setup.options.items()}
-        try:
+        with caller_error_as(Unsupported):
             config = RcConfig(path_mtu=setup.path_mtu or DEFAULT_MTU, **options)
-        except CallerError as error:
-            raise Unsupported(str(error)) from None
         qp = self.endpoint.create_qp(config, first_psn=setup.target_first_psn)
         (path,) = udp_paths(self._pair, [_SOURCE_PORT], self.endpoint.config.wire)
         qp.to_init()
