@@ -15,6 +15,10 @@ from mrc.capture.frames import I64, Bools
 from mrc.capture.rows import Rows
 
 
+# Packets so many PSNs behind the first in the file had not passed before it.
+_FAR = 64
+
+
 class Beginning(NamedTuple):
     """`first`: the PSN of the earliest first transmission. (What is sent again later may have been sent first before
     the capture began.) From `whole` on no PSN can have come before the capture began: none is further behind another
@@ -41,7 +45,7 @@ def beginning(known: Fates, mrc: bool) -> Beginning:
     time, number = requests["time"][firsts], requests["number"][firsts]
     soonest = np.flatnonzero(time == time.min())
     earliest = requests[firsts[soonest[number[soonest].argmin()]]]
-    begins = not mrc or earliest["msn"] == 0
+    begins = not mrc or (not lone.all() and _is_the_first_message(requests, earliest))
     if begins and (mrc or known.in_order or STARTS[earliest["opcode"]]):
         return Beginning(int(earliest["seq"]), int(earliest["seq"]), -int(NEVER), -int(NEVER))
     if begins:
@@ -57,6 +61,16 @@ def beginning(known: Fates, mrc: bool) -> Beginning:
     depth = int((highest - seq).max())
     begun = int(time[0]) + lag
     return Beginning(int(seq[0]), int(seq[0]) + depth, begun, begun + int(known.round_trips.ns.max(initial=0)))
+
+
+def _is_the_first_message(requests: Rows, earliest: np.void) -> bool:
+    """Whether the file has the first message of a flow of MRC from its first packet on, or lacks packets further on
+    too, and nothing was sent again before."""
+    first_message = requests[requests["msn"] == 0]
+    again = requests["time"][requests["rtx"]].min(initial=int(NEVER))
+    further_on = np.unique(requests["seq"][requests["seq"] >= earliest["seq"] + _FAR])
+    has = STARTS[first_message["opcode"]].any() or (np.diff(further_on) > 1).any()
+    return bool(earliest["msn"] == 0 and has and earliest["time"] <= again)
 
 
 def not_seen(known: Fates, answers: Rows, mrc: bool) -> int:

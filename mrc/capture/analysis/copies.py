@@ -27,8 +27,6 @@ from mrc.capture.rows import Rows, joined_rows
 
 # Twins this close in a flow whose answers are doubled too; further apart they may be a timer's work.
 _NEAR_NS = 1_000_000
-# No fabric loses a larger part of the requests than the rest.
-_LEAST_ARRIVED = 0.2
 # A flow with fewer twins does not show by itself how far copies are apart.
 _FEWEST = 3
 
@@ -149,8 +147,9 @@ def _windows(
     if window is not None and window_back is None:
         window_back = back.window(0.0)
     if mrc and window is None and window_back is not None:
-        # Of two places that have all answers one has the requests that were not lost between them.
-        window = there.window(_LEAST_ARRIVED)
+        # Of two places that have all answers one has the requests that were not lost between them, or had not passed
+        # the other before the file begins.
+        window = there.window(0.0)
     return window, window_back, apart, behind
 
 
