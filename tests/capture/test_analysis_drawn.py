@@ -102,6 +102,8 @@ def test_two_places_with_clocks_further_apart_than_some_paths_take(fault: str, s
         (12, 30255),
         (12, 30306),
         (30, 20389),
+        (30, 64),
+        (30, 30110),
         (30, 69),
         (30, 164),
         (30, 223),

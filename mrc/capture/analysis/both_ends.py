@@ -85,10 +85,13 @@ def at_both_ends(
     by_place = np.select([rows < at, rows == at], [names.lost, names.arrived], names.spurious)
     found = np.where(shows, by_place, fate)
     settled = shows & (rows >= at)
+    would_be_there = sent.requests["time"] <= last_ns - _longest_ways(sent)
     if is_whole:
-        gone = ~came & (sent.again_at < NEVER) & (sent.requests["time"] <= last_ns - _longest_ways(sent))
+        gone = ~came & (sent.again_at < NEVER) & would_be_there
         found, settled = np.where(gone, names.lost, found), settled | gone
-    unknown = came & ~sent.refused & ~behind & ~proven & (found == names.lost)
+    # From a path of which nothing came yet all may come later.
+    unheard_of = ~np.isin(sent.requests["ev"], sent.requests["ev"][came]) & ~would_be_there
+    unknown = np.where(came, ~sent.refused & ~behind & ~proven, unheard_of) & (found == names.lost)
     return Seen(found.astype(np.uint8), settled & ~unknown, unknown)
 
 
