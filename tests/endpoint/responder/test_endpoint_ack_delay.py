@@ -25,14 +25,6 @@ def _acked(sent: list[Sent]) -> list[int]:
     return [packet.psn for packet in of(sent, ACK)]
 
 
-def test_unless_told_otherwise_every_ack_goes_at_once() -> None:
-    """MRC-ACK-01."""
-    hand = HandPeer(QpConfig(path_mtu=256))
-    sent = _write(hand, 0)
-    assert len(of(sent, SACK)) == 1
-    assert _acked(sent) == [PEER_FIRST_PSN + 0]
-
-
 def test_beside_a_sack_it_waits_and_then_goes_by_itself() -> None:
     hand = _hand()
     began = hand.now
@@ -67,7 +59,7 @@ def test_a_stream_of_sacks_does_not_put_it_off_for_ever() -> None:
 
 
 def test_a_hole_waits_for_nothing() -> None:
-    """While there is a hole no ACK is due, waiting or not; when it closes one covers all. MRC-ACK-11."""
+    """While there is a hole no ACK is due, waiting or not; when it closes one covers all."""
     hand = _hand()
     assert _acked(_write(hand, 1)) == []
     assert hand.run(hand.now + SECOND) == []

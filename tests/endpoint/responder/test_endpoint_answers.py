@@ -125,7 +125,7 @@ def test_a_probe_among_requests_is_marked_by_its_own_traffic_class() -> None:
 
 
 def test_bytes_count_from_nothing_after_a_probe() -> None:
-    """A packet counts at least 1024 bytes, one less than what makes a SACK due here. MRC-SACK-16."""
+    """A packet counts at least 1024 bytes, one less than what makes a SACK due here."""
     hand = HandPeer(QpConfig(path_mtu=256, sack_threshold_bytes=1025))
     hand.exchange(hand.probe())
     assert of(hand.exchange(hand.request(0, b"x")), SACK) == []

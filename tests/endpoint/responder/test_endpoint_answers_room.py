@@ -103,7 +103,7 @@ def test_a_fair_share_counts_answers_and_data_alike() -> None:
 
 
 def test_a_nak_goes_last_and_counts_each_time() -> None:
-    """What came before the offender is answered first. MRC-RESP-20."""
+    """What came before the offender is answered first."""
     hand = HandPeer(CONFIG, endpoint=EndpointConfig(seed=1))
     for times in (1, 2):
         if times == 2:

@@ -36,7 +36,7 @@ def _sent_by(hand: HandPeer, until: int) -> list[int]:
 @pytest.mark.parametrize("packets", [2, 4, 40])
 def test_a_full_window_that_nobody_answers_does_not_keep_the_oldest_packet_from_leaving(packets: int) -> None:
     """The first timeout takes the oldest packet for lost. By the second all others are; it leaves then, and at each
-    timeout after that. MRC-RETRY-07, MRC-LOSS-12."""
+    timeout after that."""
     hand = _full(packets)
     started = hand.now
     assert _sent_by(hand, started + 2 * INTERVAL - 1) == []
@@ -47,7 +47,7 @@ def test_a_full_window_that_nobody_answers_does_not_keep_the_oldest_packet_from_
 
 
 def test_a_peer_in_error_is_asked_with_a_request() -> None:
-    """It answers no probe. Its answer to a request ends the QP, however large the budget is. MRC-NACK-11."""
+    """It answers no probe. Its answer to a request ends the QP, however large the budget is."""
     hand = _full(4)
     assert _sent_by(hand, hand.now + 2 * INTERVAL) == [0]
     hand.receive(hand.nack(0, UNEXP_EVENT, rtx=1))
@@ -56,7 +56,7 @@ def test_a_peer_in_error_is_asked_with_a_request() -> None:
 
 
 def test_a_peer_that_was_silent_for_one_timeout_finds_the_window_as_it_was() -> None:
-    """What was late was not lost. MRC-LOSS-10."""
+    """What was late was not lost."""
     hand = _full(4)
     assert _sent_by(hand, hand.now + 2 * INTERVAL - 1) == []
     assert numbers(hand, data(hand.exchange(hand.ack(3)))) == [4, 5]

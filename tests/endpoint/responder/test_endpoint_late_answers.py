@@ -96,7 +96,7 @@ def test_the_shortest_round_trip_counts_whichever_is_told_first(order: tuple[int
 
 
 def test_a_later_probe_covers_what_was_sent_since_the_one_before() -> None:
-    """behaviour.md: "Tail losses are found by a reliability probe", each tail by the probe after it. MRC-LOSS-09."""
+    """behaviour.md: "Tail losses are found by a reliability probe", each tail by the probe after it."""
     hand = trained()
     send(hand, 2)
     first = _probe(hand)

@@ -57,7 +57,7 @@ def _counted(
 
 
 def test_a_packet_is_as_long_as_its_headers_at_least() -> None:
-    """wire.md: "headers after the BTH" by opcode; control packets are exactly that long. MRC-WIRE-17."""
+    """wire.md: "headers after the BTH" by opcode; control packets are exactly that long."""
     module = _afresh()
     taken, dropped = {"unknown_qp": 1}, {"bad_length": 1}
     for opcode, (length, payload) in LENGTHS.items():

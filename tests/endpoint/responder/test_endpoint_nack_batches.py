@@ -183,20 +183,6 @@ def test_without_a_round_trip_known_a_refused_psn_waits_a_path_timer() -> None:
 # ------------------------------------------------------------------ the window
 
 
-def test_psns_beyond_the_window_wait_until_each_fits() -> None:
-    """behaviour.md: "After PSN_OOR_WINDOW the PSN waits until it fits the window": the lowest that did not was 10 above
-    the oldest unacknowledged, so 10 do fit. MRC-NACK-19."""
-    hand = trained()
-    sent = send(hand, 20)  # 1 to 20; 1 is the oldest
-    refused = (11, 12, 15)
-    assert data(hand.exchange(*(hand.nack(at, PSN_OOR_WINDOW, ev=sent[at].ev) for at in refused))) == []
-    # The oldest is 2, and 11 is 9 above it.
-    assert numbers(hand, hand.exchange(hand.ack(1))) == [11]
-    assert numbers(hand, hand.exchange(hand.ack(2))) == [12]
-    assert numbers(hand, hand.exchange(hand.ack(4))) == []
-    assert numbers(hand, hand.exchange(hand.ack(5))) == [15]
-
-
 def test_a_window_once_seen_is_forgotten_with_the_last_that_waited_for_it() -> None:
     """The peer's window may have grown: later refusals show it anew."""
     hand = trained()

@@ -42,7 +42,7 @@ def _bad(hand: HandPeer, number: int, others: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("why", COUNTED)
 def test_every_refused_request_shows_under_its_counter(why: str) -> None:
-    """Two QPs with one bad request each; the first offending PSN is the NAK's. MRC-ERR-02, MRC-ACK-08."""
+    """Two QPs with one bad request each; the first offending PSN is the NAK's."""
     counter, says, others = COUNTED[why]
     hand = HandPeer(QpConfig(path_mtu=256, responder=ResponderConfig(wait_for_receive_ns=0)), memory=SIZE)
     for count in (1, 2):
@@ -57,7 +57,7 @@ def test_every_refused_request_shows_under_its_counter(why: str) -> None:
 
 @pytest.mark.parametrize("why", ["R_Key", "past the region", "past 2^62", "length"])
 def test_of_a_batch_the_first_offending_request_counts(why: str) -> None:
-    """The others find the QP in ERROR, as they would in a batch of their own. MRC-RESP-20."""
+    """The others find the QP in ERROR, as they would in a batch of their own."""
     counter, _, others = COUNTED[why]
     hand = HandPeer(QpConfig(path_mtu=256), memory=SIZE)
     hand.exchange(hand.request(0, b"good"), *(_bad(hand, number, others) for number in (1, 2, 3)))

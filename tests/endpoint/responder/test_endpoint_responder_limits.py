@@ -6,15 +6,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from hand_peer import ACK, NACK, ONLY_IMMEDIATE, REGION_VA, SACK, HandPeer, Sent, of
+from hand_peer import ACK, NACK, ONLY_IMMEDIATE, REGION_VA, HandPeer, Sent, of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import QpConfig, ResponderConfig
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
-
-NO_BITMAP, NO_PKT_BUFFER, NO_RESOURCE = 0x06, 0x07, 0x0A
 
 
 def _limited(**limits: int) -> HandPeer:
@@ -46,48 +44,6 @@ def _bitmap(hand: HandPeer) -> tuple[int, int, int]:
     """(cack as a number, bitmap, rcvd_bytes) by a probe."""
     (sack,) = hand.exchange(hand.probe())
     return sack["seth"]["cack_psn"] - hand.peer_first_psn, sack["seth"]["bitmap"], sack["cc_state"]["rcvd_bytes"]
-
-
-def test_beyond_the_bitmap_a_packet_is_refused() -> None:
-    """behaviour.md: "No bitmap, buffer or other resource left: NO_BITMAP, NO_PKT_BUFFER, NO_RESOURCE". MRC-NACK-14.
-
-    `max_span` 4 above cack_psn -1: numbers 0 to 3.
-    """
-    hand = _limited(max_span=4)
-    sent = hand.exchange(_write(hand, 3), _write(hand, 4), _write(hand, 100, bth={"ackreq": 1, "rtx": 1}))
-    assert _nacked(hand, sent) == [(4, NO_BITMAP), (100, NO_BITMAP)]
-    # Not placed, not marked as received, no answer but the NACK.
-    assert not of(sent, SACK)
-    assert _written(hand) == [3]
-    assert _bitmap(hand)[:2] == (-1, 0b1000)
-    assert [nack["bth"]["rtx"] for nack in of(sent, NACK)] == [0, 1]
-    # The span moves with cack_psn.
-    assert _nacked(hand, hand.exchange(_write(hand, 0), _write(hand, 4), _write(hand, 5))) == [(5, NO_BITMAP)]
-    assert hand.counters["no_room"] == 3
-
-
-def test_without_a_packet_buffer_above_a_hole_a_packet_is_refused() -> None:
-    """MRC-NACK-15."""
-    hand = _limited(max_held_packets=2)
-    sent = hand.exchange(*(_write(hand, at) for at in (5, 7, 9, 6)))
-    assert _nacked(hand, sent) == [(9, NO_PKT_BUFFER), (6, NO_PKT_BUFFER)]
-    # What is there already is no new packet; what closes the hole takes no buffer.
-    sent = hand.exchange(_write(hand, 5), *(_write(hand, at) for at in range(5)))
-    assert _nacked(hand, sent) == []
-    assert _bitmap(hand)[:2] == (5, 0b10)  # 7 is held still
-    assert _nacked(hand, hand.exchange(_write(hand, 9), _write(hand, 10))) == [(10, NO_PKT_BUFFER)]
-
-
-def test_without_room_for_another_early_immediate_it_is_refused() -> None:
-    """MRC-NACK-16."""
-    hand = _limited(max_stashed_immediates=1)
-    sent = hand.exchange(_immediate(hand, 1, 1), _immediate(hand, 2, 2), _write(hand, 3))
-    assert _nacked(hand, sent) == [(2, NO_RESOURCE)]
-    assert _written(hand) == [1, 3]
-    # 0 closes the hole and lets 1 go; then there is room, and 2 needs none.
-    assert _nacked(hand, hand.exchange(_immediate(hand, 0, 0), _immediate(hand, 2, 2))) == []
-    assert [done.wr_id for done in hand.endpoint.completions] == [0, 1, 2]
-    assert hand.qp.state == QpState.RTS
 
 
 @pytest.mark.parametrize("limit", ["max_span", "max_held_packets", "max_stashed_immediates"])

@@ -22,16 +22,6 @@ def _cack(hand: HandPeer) -> tuple[int, int]:
     return (sack["seth"]["cack_psn"] - hand.peer_first_psn) & PSN_MASK, sack["cc_state"]["ooo_count"]
 
 
-@pytest.mark.parametrize("old", [0, 2, 4])
-def test_one_new_packet_beside_an_old_one_moves_the_left_edge(old: int) -> None:
-    """MRC-ACK-10: one transport ACK for both, PSN cack_psn."""
-    hand = HandPeer(CONFIG)
-    hand.exchange(*(_write(hand, number) for number in range(5)))
-    for number, batch in ((5, (old, 5)), (6, (6, old)), (7, (old, 7, 7))):
-        (ack,) = of(hand.exchange(*(_write(hand, at) for at in batch)), ACK)
-        assert (ack.psn - hand.peer_first_psn, ack["aeth"]["msn"]) == (number, number + 1)
-
-
 @pytest.mark.parametrize("run", [254, 255, 256, 257, 258, 383])
 def test_a_hole_that_closes_before_a_long_run_moves_the_left_edge_over_all_of_it(run: int) -> None:
     """And up to the next hole only: number `run` + 1 is missing, the one after it is there."""
@@ -46,7 +36,7 @@ def test_a_hole_that_closes_before_a_long_run_moves_the_left_edge_over_all_of_it
 
 
 def test_a_batch_longer_than_the_window_in_order_is_taken_whole() -> None:
-    """Each packet moves the window before the next is judged. MRC-RESP-20."""
+    """Each packet moves the window before the next is judged."""
     hand = HandPeer(CONFIG)
     (ack,) = of(hand.exchange(*(_write(hand, number) for number in range(WINDOW + 3))), ACK)
     assert ack.psn - hand.peer_first_psn == WINDOW + 2
@@ -56,7 +46,7 @@ def test_a_batch_longer_than_the_window_in_order_is_taken_whole() -> None:
 def test_a_batch_that_fills_the_window_and_goes_on_beyond_it() -> None:
     """Above a hole: those in the window are taken, each one beyond it is NACKed PSN_OOR_WINDOW and counted.
 
-    What closes the hole comes last, so it moves the window for none of them. MRC-RESP-20.
+    What closes the hole comes last, so it moves the window for none of them.
     """
     hand = HandPeer(CONFIG)
     sent = hand.exchange(*(_write(hand, number) for number in [*range(1, WINDOW + 3), 0]))
@@ -73,7 +63,7 @@ def test_a_batch_that_fills_the_window_and_goes_on_beyond_it() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_what_is_answered_with_a_sack_is_so_whatever_else_is_in_the_batch(order: tuple[int, ...]) -> None:
-    """A trigger, one that is beyond the window and one at half the circle behind, in any order. MRC-SACK-16."""
+    """A trigger, one that is beyond the window and one at half the circle behind, in any order."""
     hand = HandPeer(CONFIG)
     hand.exchange(_write(hand, 0))
     trigger = hand.request(1, b"now!", bth={"ackreq": 1})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which packets of a batch trigger a SACK, against counting bytes one packet after the other (behaviour.md)."""
+"""Which packets trigger a SACK, and what it counts, against counting one packet after the other (behaviour.md)."""
 
 from __future__ import annotations
 
@@ -67,9 +67,25 @@ def test_marked_requests_are_counted_batch_after_batch(marked: int) -> None:
 
 
 def test_the_sack_of_a_copy_is_one_from_which_bytes_are_counted() -> None:
-    """ "bytes since the last SACK": what a copy brings counts nothing, its SACK begins the count anew. MRC-SACK-15."""
+    """ "bytes since the last SACK": what a copy brings counts nothing, its SACK begins the count anew."""
     hand = HandPeer(QpConfig(sack_threshold_bytes=3 * LEAST))
     assert of(hand.exchange(hand.request(0, b"x")), SACK) == []
     assert len(of(hand.exchange(hand.request(0, b"x")), SACK)) == 1
     sacks = [len(of(hand.exchange(hand.request(number, b"x")), SACK)) for number in (1, 2, 3)]
     assert sacks == [0, 0, 1]
+
+
+def test_packets_that_are_refused_or_out_of_the_window_trigger_no_sack() -> None:
+    """Row 4 of the table has a NACK and nothing else, marks and AckReq notwithstanding."""
+    hand = HandPeer(QpConfig())
+    packets = [hand.request(5000 + at, b"x", bth={"ackreq": 1, "rtx": 1}, traffic_class=CE) for at in range(20)]
+    assert of(hand.exchange(*packets), SACK) == []
+
+
+def test_rcvd_bytes_wraps_at_24_bits() -> None:
+    """2^24 x 256 bytes is 4 GiB: the running total comes to that exactly, then one packet beyond it."""
+    hand = HandPeer(QpConfig())
+    packets = [hand.request(number, b"x", bth={"ackreq": 1}) for number in (0, 1)]
+    hand.qp.responder.sacks.received_bytes = (1 << 32) - (int.from_bytes(packets[0][44:46], "big") + 40)
+    told = [of(hand.exchange(packet), SACK)[0]["cc_state"]["rcvd_bytes"] for packet in packets]
+    assert told == [0, 1]

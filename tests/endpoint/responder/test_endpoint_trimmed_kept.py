@@ -13,21 +13,7 @@ import zlib
 from dataclasses import dataclass
 
 import pytest
-from hand_peer import (
-    ECT0,
-    FIRST,
-    LAST,
-    LAST_IMMEDIATE,
-    MIDDLE,
-    NACK,
-    ONLY,
-    ONLY_IMMEDIATE,
-    PEER_QPN,
-    SACK,
-    HandPeer,
-    Sent,
-    of,
-)
+from hand_peer import ECT0, NACK, HandPeer, Sent, of
 
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.wire.profile import WireProfile
@@ -39,18 +25,6 @@ CONFIG = QpConfig(path_mtu=PMTU)
 IPV4, IPV6, UDP, BTH, METH, ICRC = 20, 40, 8, 12, 4, 4
 PEER_IPV4, LOCAL_IPV4 = (int(ipaddress.IPv4Address(text)) for text in ("10.0.0.2", "10.0.0.1"))
 MAPPED = 0xFFFF << 32
-EV = 0xC123
-OPCODES = {
-    FIRST: "First",
-    MIDDLE: "Middle",
-    LAST: "Last",
-    LAST_IMMEDIATE: "Last with Immediate",
-    ONLY: "Only",
-    ONLY_IMMEDIATE: "Only with Immediate",
-}
-# What a switch keeps, counted from the outermost IP header on: the abstraction interface's default, a widely used
-# NOS's least and largest, and some between. None stands for what MRC's own kind keeps, and for all but the last byte.
-SIZES = (128, 129, 200, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
@@ -76,8 +50,6 @@ CARRIAGES = {
     "udp or stev, IPv6": Carriage(),
     "udp or stev, IPv4": Carriage(ipv4=True),
 }
-# (IP length rewritten, UDP length rewritten) of the header in front of UDP, which is the outermost one or not.
-LENGTHS = {"old lengths": (False, False), "IP's": (True, False), "UDP's": (False, True), "both": (True, True)}
 
 
 def answering(wire: WireProfile | None = None) -> HandPeer:
@@ -139,81 +111,6 @@ def through_a_switch(
     return hand.exchange(with_codepoint(left, dscp), port=int(carriage.ipv4))
 
 
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize("name", CARRIAGES)
-@pytest.mark.parametrize("opcode", OPCODES, ids=OPCODES.get)
-@pytest.mark.parametrize("timestamp", [None, 0x1234], ids=["", "TSETH"])
-def test_a_packet_cut_to_any_size_is_answered_with_one_nack_and_nothing_else(
-    name: str, lengths: tuple[bool, bool], opcode: int, timestamp: int | None
-) -> None:
-    """wire.md section 12: "a receiver accepts every combination".
-
-    MRC-TRIM-04, MRC-TRIM-05, MRC-TRIM-07, MRC-TRIM-10.
-    """
-    carriage, hand = CARRIAGES[name], answering()
-    payload = bytes(range(1, 251)) * 4 + bytes(24)  # as long as the path MTU
-    before, number = bytes(hand.buffer), 0
-    whole_length = carriage.outer + len(hand.request(0, payload, op=opcode, timestamp=timestamp)[IPV6 - carriage.ip :])
-    assert whole_length > max(SIZES)
-    least = carriage.bth_at + BTH + METH
-    for kept in (least, least + 4, least + 24, *(size for size in SIZES if size >= least), whole_length - 1):
-        for dscp, reason in ((DSCP_TRIMMED, TRIMMED), (DSCP_TRIMMED_LASTHOP, TRIMMED_LASTHOP)):
-            number += 1
-            packet = hand.request(number, payload, op=opcode, timestamp=timestamp, ev=EV)
-            (nack,) = through_a_switch(hand, carriage, packet, kept, lengths, dscp)
-            assert (nack.opcode, nack["bth"]["dqp"]) == (NACK, PEER_QPN), kept
-            assert nack["neth"]["reason"] == reason
-            assert nack["neth"]["nack_psn"] == hand.peer_first_psn + number
-            assert nack["neth"]["entropy"] == EV
-            assert hand.counters == {"trimmed_received": number, "nacks_sent": number}
-    assert bytes(hand.buffer) == before
-
-
-@pytest.mark.parametrize("dscp", [DSCP_TRIMMED, DSCP_TRIMMED_LASTHOP])
-@pytest.mark.parametrize("name", CARRIAGES)
-@pytest.mark.parametrize("size", [0, 1, 4, 64, PMTU])
-def test_a_packet_that_passes_uncut_with_the_codepoint_is_ordinary_data(name: str, dscp: int, size: int) -> None:
-    """wire.md section 12: "it was small enough to pass uncut and is an ordinary packet". MRC-TRIM-06."""
-    carriage, hand = CARRIAGES[name], answering()
-    payload = bytes((7,)) * size
-    packet = hand.request(0, payload, bth={"ackreq": 1, "pad": -size & 3})
-    kept = carriage.outer + len(packet) - IPV6 + carriage.ip
-    sent = through_a_switch(hand, carriage, packet, kept, (False, False), dscp)
-    assert of(sent, NACK) == []
-    assert [sack["seth"]["cack_psn"] for sack in of(sent, SACK)] == [hand.peer_first_psn]
-    assert bytes(hand.buffer[: size + 1]) == payload + b"\0"
-    counted = hand.counters
-    assert counted["requests_received"] == 1
-    assert "trimmed_received" not in counted
-
-
-@pytest.mark.parametrize("name", CARRIAGES)
-def test_a_packet_of_full_length_with_a_wrong_icrc_is_trimmed(name: str) -> None:
-    """wire.md section 12: "not whole: ... or its ICRC is wrong". MRC-TRIM-05."""
-    carriage, hand = CARRIAGES[name], answering()
-    packet = hand.request(3, bytes(200))
-    damaged = packet[:-1] + bytes((packet[-1] ^ 1,))
-    whole_length = carriage.outer + len(packet) - IPV6 + carriage.ip
-    if carriage.ipv4:
-        damaged = packet[:100] + b"\1" + packet[101:]
-        # over_ipv4 computes the ICRC anew: damage it behind that.
-        sent = hand.exchange(with_codepoint(over_ipv4(packet)[:-1] + b"x", DSCP_TRIMMED), port=1)
-    else:
-        sent = through_a_switch(hand, carriage, damaged, whole_length, (False, False), DSCP_TRIMMED)
-    (nack,) = sent
-    assert (nack.opcode, nack["neth"]["nack_psn"]) == (NACK, hand.peer_first_psn + 3)
-    assert hand.counters == {"trimmed_received": 1, "nacks_sent": 1}
-
-
-def test_without_the_codepoint_a_cut_packet_is_a_broken_one() -> None:
-    """MRC-ICRC-01: dropped and counted; only the two TRIMMED codepoints make a packet a trimmed one."""
-    carriage, hand = CARRIAGES["udp or stev, IPv6"], answering()
-    packet = hand.request(3, bytes(PMTU))
-    for lengths, counted in (((False, False), {"bad_length": 1}), ((True, True), {"bad_length": 1, "bad_icrc": 1})):
-        assert through_a_switch(hand, carriage, packet, 256, lengths, DSCP_TRIMMABLE) == []
-        assert hand.counters == counted
-
-
 def test_cut_and_whole_and_broken_packets_of_one_batch_are_told_apart() -> None:
     """Many at once, most with consistent lengths: only the ICRC tells which of them are whole."""
     carriage, hand = CARRIAGES["srv6"], answering()
@@ -242,16 +139,6 @@ def test_one_codepoint_for_both_says_nothing_of_the_last_hop() -> None:
     packet = hand.request(3, bytes(PMTU))
     (nack,) = through_a_switch(hand, CARRIAGES["srv6"], packet, 256, (False, False), 48)
     assert nack["neth"]["reason"] == TRIMMED
-
-
-def test_what_lies_in_a_trimmed_packet_behind_its_meth_is_not_believed() -> None:
-    """wire.md section 12: "it trusts nothing else in it": an R_Key that opens nothing costs no NAK. MRC-TRIM-07."""
-    carriage, hand = CARRIAGES["srv6"], answering()
-    packet = hand.request(5, bytes(PMTU), rkey=hand.region.rkey ^ 1, va=3, dmalen=7)
-    (nack,) = through_a_switch(hand, carriage, packet, 256, (False, False), DSCP_TRIMMED)
-    assert nack["neth"]["nack_psn"] == hand.peer_first_psn + 5
-    assert hand.qp.error is None
-    assert hand.counters == {"trimmed_received": 1, "nacks_sent": 1}
 
 
 @pytest.mark.parametrize(("trimmed", "lasthop"), [(9, 11), (48, 50), (11, 9)])

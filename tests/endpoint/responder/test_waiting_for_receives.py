@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hand_peer import ACK, MILLISECOND, ONLY_IMMEDIATE, PSN_MASK, REGION_VA, SACK, SECOND, HandPeer, of
+from hand_peer import ACK, MILLISECOND, ONLY_IMMEDIATE, REGION_VA, SACK, SECOND, HandPeer, of
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MOST_WAIT_FOR_RECEIVE_NS, QpConfig, ResponderConfig
@@ -34,26 +34,6 @@ def _delivered(hand: HandPeer) -> list[tuple[int, int | None]]:
 def _post(hand: HandPeer, wr_id: int) -> None:
     hand.qp.post_receive(wr_id)
     hand.endpoint.wake(hand.qp)
-
-
-@pytest.mark.parametrize("first_psn", [1000, PSN_MASK, PSN_MASK - 1])
-def test_it_is_acknowledged_once_there_is_a_receive(first_psn: int) -> None:
-    """The peer learns that it has arrived, and not that it is acknowledged: its credit comes back with the receive.
-
-    MRC-IMM-07.
-    """
-    hand = HandPeer(CONFIG, peer_first_psn=first_psn)
-    hand.exchange(hand.request(0, b"plain"))
-    assert of(hand.exchange(_immediate(hand, 1, 0)), ACK) == []
-    assert hand.buffer[16:20] == b"\2" * 4
-    (sack,) = hand.exchange(hand.probe())
-    assert (sack["seth"]["cack_psn"], sack["seth"]["bitmap"]) == (first_psn, 0b1)
-    assert _delivered(hand) == []
-    _post(hand, 7)
-    (ack,) = hand.transmitted()
-    assert (ack.opcode, ack.psn, ack["aeth"]) == (ACK, first_psn + 1 & PSN_MASK, {"syndrome": 0x1F, "msn": 2})
-    assert _delivered(hand) == [(7, 1)]
-    assert hand.counters["waited_for_receive"] == 1
 
 
 def test_what_came_after_it_waits_too_and_goes_on_with_it() -> None:
@@ -95,7 +75,7 @@ def test_a_copy_of_one_that_waits_is_answered_and_delivered_once() -> None:
 
 
 def test_no_more_may_wait_than_were_granted() -> None:
-    """MRC-IMM-04: those that wait are in flight."""
+    """Those that wait are in flight."""
     hand = HandPeer(CONFIG)
     hand.exchange(*(_immediate(hand, at, at) for at in range(4)))
     assert hand.qp.state == QpState.RTS
@@ -115,7 +95,7 @@ def test_what_waits_with_a_wrong_number_is_refused_when_it_is_due() -> None:
 
 
 def test_it_is_refused_when_none_came_in_time_and_both_numbers_are_named() -> None:
-    """MRC-IMM-05: no receive posted, so a NAK with its PSN, and the QP in ERROR."""
+    """No receive posted, so a NAK with its PSN, and the QP in ERROR."""
     hand = HandPeer(CONFIG)
     hand.exchange(hand.request(0, b"plain"), _immediate(hand, 1, 0))
     began = hand.now
