@@ -19,7 +19,7 @@ STEPS = 1500
 
 @pytest.mark.skipif(CORE.kind != COMPILED, reason="65,526 messages: once is enough, where numbers have sizes")
 def test_immediates_are_delivered_in_order_across_the_wrap_of_rqmsn() -> None:
-    """Seeded, and not drawn: it takes 65,526 messages to get there. MRC-IMM-03, MRC-REQ-02, MRC-REQ-03, MRC-SEND-05."""
+    """Seeded, and not drawn: it takes 65,526 messages to get there."""
     config = QpConfig(path_mtu=256, mpr=1, mpr_dest=1, capabilities=ALL, exponential_retries=25)
     world = World(Setting(config=config, pairs=1, before_wrap=(1 << 16) + 20))
     world.run_up(0, 0, (1 << 16) - 10)
