@@ -26,27 +26,6 @@ def _select(chosen: PathSet, count: int) -> list[int]:
     return chosen_evs(chosen, count)
 
 
-def test_a_denied_ev_is_used_for_nothing_until_it_is_allowed() -> None:
-    """Whatever state it was in and whatever happens to it; back only by the controller. MRC-PATH-14."""
-    for before in (G, S, B):
-        chosen = path_set()
-        if before == S:
-            chosen.on_mark(3, 1)
-        if before == B:
-            chosen.on_loss(3, 7)
-        chosen.deny(chosen.paths[3].ev)
-        chosen.on_mark(3, 1)
-        chosen.on_mark(3, 2)
-        chosen.on_loss(3, 8)
-        chosen.on_spurious(3, 7)
-        chosen.on_probed(3, marked=False)
-        assert chosen.state[3] == D
-        assert 3 not in _select(chosen, 200)
-        chosen.allow(chosen.paths[3].ev)
-        assert chosen.state[3] == G
-        assert 3 in _select(chosen, 64)
-
-
 def test_allowing_what_is_not_denied_changes_nothing() -> None:
     """A bad EV comes back by probes, not by the controller."""
     chosen = path_set()
@@ -62,15 +41,6 @@ def test_an_ev_of_another_profile_can_be_neither_denied_nor_allowed() -> None:
             operation(0xDEADBEEF)
 
 
-def test_with_every_ev_denied_sending_stops() -> None:
-    """The controller may go below ev_min_active. MRC-PATH-16."""
-    chosen = path_set(config=PathConfig())
-    for path in chosen.paths:
-        chosen.deny(path.ev)
-    assert not chosen.usable()
-    assert _select(chosen, 3) == []
-
-
 def test_denied_evs_are_replaced_from_the_reserve_of_their_plane() -> None:
     chosen = path_set(2, 8, PathConfig(active_count=8, ev_min_active=1))
     before = set(_select(chosen, 512))
@@ -81,7 +51,7 @@ def test_denied_evs_are_replaced_from_the_reserve_of_their_plane() -> None:
 
 
 def test_what_was_in_flight_when_an_ev_went_down_is_one_event() -> None:
-    """Restored meanwhile, it is not condemned again by packets sent before; by one sent after it is. MRC-PATH-17."""
+    """Restored meanwhile, it is not condemned again by packets sent before; by one sent after it is."""
     chosen = path_set()
     for now in range(1000, 1020):
         chosen_evs(chosen, 8, now)

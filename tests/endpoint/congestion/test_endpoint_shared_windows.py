@@ -3,19 +3,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from draws import draws
-from hand_peer import (
-    MICROSECOND,
-    PEER_QPN,
-    HandPeer,
-    Sent,
-    data,
-    numbers,
-    peer_address,
-)
+from hand_peer import MICROSECOND, PEER_QPN, HandPeer, Sent, data, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_window import RecordingWindows
@@ -32,29 +22,8 @@ TRIMMED, NO_BITMAP, UNEXP_EVENT = 0x01, 0x06, 0x19
 # ------------------------------------------------------------------ one window for several QPs
 
 
-@pytest.mark.parametrize("how", ["SACK", "ACK", "NACK"])
-def test_a_pending_qp_has_its_turn_when_anothers_answer_opens_the_window(how: str) -> None:
-    """behaviour.md, Requestor: "Sends while inflight < cwnd"; nscc.md: taken off "on the first of acknowledged, lost,
-    NACKed". MRC-CC-02, MRC-CC-21. QP 0 fills the window and has no more; QP 1 has had nothing yet."""
-    several = Several(2, 8 * NOMINAL)
-    several.of(0).post(256 * 8)
-    sent = data(several.hand.transmitted())
-    assert [several.which(packet) for packet in sent] == [(0, number) for number in range(8)]
-    several.of(1).post(256 * 20)
-    assert several.sent() == []
-    assert send_state(several.qps[1].datapath) == SendState.PENDING
-    several.hand.now += RTT
-    if how == "SACK":
-        several.hand.receive(several.of(0).sack(-1, above=[0, 1, 2]))
-    elif how == "ACK":
-        several.hand.receive(several.of(0).ack(2))
-    else:  # these wait, and leave their place to others
-        several.hand.receive(*(several.of(0).nack(number, NO_BITMAP, ev=sent[number].ev) for number in range(3)))
-    assert several.sent() == [(1, 0), (1, 1), (1, 2)]
-
-
 def test_a_timer_that_finds_losses_lets_the_others_send() -> None:
-    """nscc.md: taken off once, "on the first of acknowledged, lost, NACKed". MRC-CC-21.
+    """nscc.md: taken off once, "on the first of acknowledged, lost, NACKed".
 
     What runs out is the local ACK timeout of QP 0.
     """
@@ -69,10 +38,8 @@ def test_a_timer_that_finds_losses_lets_the_others_send() -> None:
 
 @pytest.mark.parametrize("how", ["to_error", "destroyed", "UNEXP_EVENT", "NAK"])
 def test_what_a_failed_qp_had_in_flight_is_given_back_to_the_others(how: str) -> None:
-    """nscc.md, Inflight: it belongs to the controller; behaviour.md, Congestion control: that "may govern several QPs".
-
-    MRC-CC-02, MRC-CC-21.
-    """
+    """nscc.md, Inflight: it belongs to the controller; behaviour.md, Congestion control: that "may govern several
+    QPs"."""
     several = Several(2, 8 * NOMINAL)
     several.of(0).post(256 * 20)
     several.hand.transmitted()
@@ -120,7 +87,7 @@ def _sent_as_the_other_goes_on(several: Several, number: int) -> list[tuple[int,
 
 
 def test_a_qp_pending_for_two_reasons_has_its_turn_when_the_last_of_them_goes() -> None:
-    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window". MRC-SEND-01, MRC-SEND-02.
+    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window".
 
     QP 1 has used up its 128 PSNs with small packets, all acknowledged but one; QP 0 then fills the window to the last
     byte and beyond. The last small packet's acknowledgement moves cack_psn but frees too little of the shared window;
@@ -147,7 +114,7 @@ def test_a_qp_pending_for_two_reasons_has_its_turn_when_the_last_of_them_goes() 
 
 
 def test_a_retransmission_has_its_turn_when_anothers_answer_opens_the_window() -> None:
-    """behaviour.md, Requestor: sent again "within cwnd". MRC-LOSS-12. The NACK itself frees too little."""
+    """behaviour.md, Requestor: sent again "within cwnd". The NACK itself frees too little."""
     several = Several(2, 1000)
     several.of(1).post(0)
     (small,) = data(several.hand.transmitted())
@@ -160,7 +127,7 @@ def test_a_retransmission_has_its_turn_when_anothers_answer_opens_the_window() -
 
 
 def test_a_new_edge_that_comes_while_the_window_is_shut_is_not_forgotten() -> None:
-    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window". MRC-MPR-04, MRC-SEND-01."""
+    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window"."""
     config = QpConfig(path_mtu=256, mpr=1, capabilities=Capability.DYNAMIC_MPR, timeout=20)
     windows = RecordingWindows(1 << 40)
     hand = HandPeer(config, controller=windows, capabilities=Capability.DYNAMIC_MPR)
@@ -183,41 +150,9 @@ def test_a_new_edge_that_comes_while_the_window_is_shut_is_not_forgotten() -> No
 # ------------------------------------------------------------------ whose controller
 
 
-def _other_address(plane: int) -> int:
-    return peer_address(plane) + 1
-
-
-def test_qps_to_one_destination_share_a_controller() -> None:
-    """behaviour.md, Congestion control: it "belongs to a destination and may govern several QPs." MRC-CC-02."""
-    windows = RecordingWindows(1 << 30)
-    hand = HandPeer(CONFIG, controller=windows)
-    second = hand.connect(CONFIG, qpn=PEER_QPN + 1)
-    assert hand.qp.controller is second.controller is windows.only
-    for qp in (hand.qp, second):
-        hand.qp = qp
-        hand.post(256)
-    hand.transmitted()
-    assert windows.only.inflight == 2 * NOMINAL
-
-
-def test_qps_to_different_destinations_do_not() -> None:
-    """behaviour.md, Congestion control: "A controller belongs to a destination". MRC-CC-02."""
-    windows = RecordingWindows(4 * NOMINAL)
-    hand = HandPeer(CONFIG, controller=windows)
-    first = hand.qp
-    second = hand.connect(CONFIG, qpn=PEER_QPN + 1, sources={plane: _other_address(plane) for plane in range(2)})
-    assert first.controller is not second.controller
-    assert windows.made == [first.controller, second.controller]
-    for qp in (first, second):
-        hand.qp = qp
-        hand.post(256 * 10)
-    assert Counter(packet["bth"]["dqp"] for packet in data(hand.transmitted())) == {PEER_QPN: 4, PEER_QPN + 1: 4}
-    assert [window.inflight for window in windows.made] == [4 * NOMINAL, 4 * NOMINAL]
-
-
 @pytest.mark.parametrize("named", ["fixed", "nscc"])
 def test_qps_that_name_the_same_controller_share_it(named: str) -> None:
-    """behaviour.md, Congestion control: "Pluggable"; one of each kind a destination. MRC-CC-01, MRC-CC-02."""
+    """behaviour.md, Congestion control: "Pluggable"; one of each kind a destination."""
     hand = HandPeer(CONFIG, controller=named)
     same = hand.connect(CONFIG, qpn=PEER_QPN + 1)
     hand.controller = RecordingWindows(1 << 30)
@@ -227,7 +162,7 @@ def test_qps_that_name_the_same_controller_share_it(named: str) -> None:
 
 
 def test_a_controller_outlives_the_qp_that_was_first() -> None:
-    """behaviour.md, Congestion control: it "belongs to a destination", not to a QP. MRC-CC-02."""
+    """behaviour.md, Congestion control: it "belongs to a destination", not to a QP."""
     several = Several(2, 8 * NOMINAL)
     several.hand.endpoint.destroy_qp(several.qps[0])
     third = several.hand.connect(CONFIG, qpn=PEER_QPN + 2)
