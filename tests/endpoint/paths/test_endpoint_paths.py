@@ -6,11 +6,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hand_peer import HandPeer, chosen_evs, control_evs, data, paths
+from hand_peer import chosen_evs, control_evs, paths
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.endpoint.config import PathConfig, QpConfig
+from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.states import CARRIES_DATA, EvState
 
@@ -61,13 +61,6 @@ def test_the_only_good_ev_is_found_wherever_the_rotation_stands(seed: int) -> No
     for index in range(4):
         chosen.on_mark(index, 1)
     assert _select(chosen, 1) == [4]
-
-
-def test_probed_with_a_mark_it_comes_back_to_skip() -> None:
-    chosen = path_set()
-    chosen.on_loss(1, 1)
-    chosen.on_probed(1, marked=True)
-    assert chosen.state[1] == S
 
 
 def test_a_spurious_loss_does_not_lift_an_always_skip() -> None:
@@ -134,18 +127,6 @@ def test_with_every_port_down_nothing_is_chosen() -> None:
     chosen.set_port(1, True)
     assert chosen.usable()
     assert len(_select(chosen, 4)) == 4
-
-
-def test_a_port_down_moves_a_qps_data_and_leaves_events() -> None:
-    hand = HandPeer(QpConfig(path_mtu=256))
-    for up, ports in ((True, {0, 1}), (False, {1}), (True, {0, 1})):
-        if hand.posted:
-            hand.endpoint.set_port(0, up, hand.now)
-        hand.post(256 * 20)
-        sent = data(hand.transmitted())
-        assert {packet.port for packet in sent} == ports
-        hand.receive(hand.ack(hand.posted * 20 - 1))
-    assert [event.values for event in hand.endpoint.events] == [("local", 0, False), ("local", 0, True)]
 
 
 @given(

@@ -21,12 +21,10 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode
-from mrc.wire.profile import WireProfile
 from mrc.wire.usid import UsidTemplate
 
 UDP, STEV, SRV6 = EvFormat(EvMode.UDP), EvFormat(EvMode.STEV), EvFormat(EvMode.SRV6)
 AUTO, EXPLICIT, GENERATED = EvProfileMode.AUTO, EvProfileMode.EXPLICIT, EvProfileMode.GENERATED
-SWAPPED = WireProfile(ev_low_half_in_source_port=False)
 
 
 def planes(count: int = 2, *, ipv4: bool = False, uplinks: int = 0) -> list[PlanePair]:
@@ -58,17 +56,6 @@ def by_plane(paths: list[Path]) -> dict[int, list[int]]:
 # ---------------------------------------------------------------------- formats
 
 
-@pytest.mark.parametrize(
-    ("mode", "srh", "bits"),
-    [(EvMode.UDP, False, 16), (EvMode.STEV, False, 32), (EvMode.SRV6, False, 128), (EvMode.SRV6, True, 256)],
-)
-def test_a_format_is_as_wide_as_its_mode_carries_and_no_wider(mode: EvMode, srh: bool, bits: int) -> None:
-    """MRC-EV-13."""
-    assert EvFormat(mode, (bits - 1, 1), srh).bits == bits
-    with pytest.raises(CallerError, match=f"{bits + 1} bits.* carries {bits}"):
-        EvFormat(mode, (bits, 1), srh)
-
-
 def test_a_format_of_nonsense() -> None:
     with pytest.raises(CallerError, match="belongs to SRV6"):
         EvFormat(EvMode.UDP, srh=True)
@@ -89,28 +76,6 @@ def test_fields_wider_than_the_mode_carries() -> None:
 
 
 # ---------------------------------------------------------------------- where the EV goes
-
-
-@pytest.mark.parametrize("wire", [WireProfile(), SWAPPED], ids=["low half in the port", "high half in the port"])
-@pytest.mark.parametrize("ipv4", [False, True], ids=["IPv6", "IPv4"])
-def test_in_udp_mode_the_ev_is_the_source_port(ipv4: bool, wire: WireProfile) -> None:
-    """MRC-EV-05, MRC-EV-03: and the half that is not there counts as 0."""
-    (path,) = udp_paths(planes(1, ipv4=ipv4)[0], [0xC123], wire)
-    assert (source_port(path), flow_label(path)) == (0xC123, 0)
-    assert path.ev == (0xC123 if wire.ev_low_half_in_source_port else 0xC123 << 16)
-    assert path.spine == NO_SPINE
-
-
-@pytest.mark.parametrize(
-    ("wire", "port", "label"), [(WireProfile(), 0x5678, 0x1234), (SWAPPED, 0x1234, 0x5678)], ids=["low", "high"]
-)
-def test_in_stev_mode_over_ipv6_both_halves_travel(wire: WireProfile, port: int, label: int) -> None:
-    """MRC-EV-01: half in the source port, half in the flow label, on the packet and in the address it is sent to."""
-    (path,) = stev_paths(planes(1)[0], [(0x12345678, 0x12)], wire)
-    assert (path.ev, path.spine, source_port(path), flow_label(path)) == (0x12345678, 0x12, port, label)
-    family, _, flow, address, _ = struct.unpack("=HH4s16sI", bytes(path.destination))
-    assert (family, int.from_bytes(flow, "big")) == (socket.AF_INET6, label)
-    assert address == socket.inet_pton(socket.AF_INET6, "fd00::2")
 
 
 def test_over_ipv4_an_ev_has_sixteen_bits() -> None:
@@ -134,7 +99,7 @@ def test_ends_of_different_ip_versions() -> None:
 
 @pytest.mark.parametrize(("count", "each"), [(1, 128), (2, 64), (3, 42), (16, 8)])
 def test_auto_in_udp_mode_draws_ports_that_rocev2_uses(count: int, each: int) -> None:
-    """MRC-PATH-01, MRC-PATH-02: an equal number per plane, all different, 128 as far as they can be shared out."""
+    """MRC-PATH-02: an equal number per plane, all different, 128 as far as they can be shared out."""
     paths = made(EvProfile.auto(EvMode.UDP), planes(count, ipv4=True))
     assert Counter(path.plane for path in paths) == dict.fromkeys(range(count), each)
     assert len({path.ev for path in paths}) == len(paths)
@@ -155,13 +120,13 @@ def test_auto_keeps_about_a_hundred_active() -> None:
 
 
 def test_auto_in_srv6_mode_is_every_distinct_path() -> None:
-    """MRC-SRV6-06: plane(8) zero(8) uplink(16)."""
+    """Plane(8) zero(8) uplink(16)."""
     paths = made(EvProfile.auto(EvMode.SRV6), planes(2, uplinks=4))
     assert [path.ev for path in paths] == [0, 1, 2, 3, 1 << 24, 1 << 24 | 1, 1 << 24 | 2, 1 << 24 | 3]
 
 
 def test_auto_in_stev_mode_names_each_uplink_in_the_first_field() -> None:
-    """MRC-EV-06: the most significant field is the first hop; the plane in the last bits keeps EVs apart."""
+    """The most significant field is the first hop; the plane in the last bits keeps EVs apart."""
     paths = made(EvProfile.auto(EvMode.STEV, (4, 4, 8)), planes(2, uplinks=3))
     assert [(path.ev, path.spine) for path in paths] == [
         (0x0000, 0), (0x1000, 1), (0x2000, 2), (0x0001, 0), (0x1001, 1), (0x2001, 2),
@@ -272,7 +237,7 @@ def test_a_count_the_planes_cannot_share_out() -> None:
 
 
 def test_generated_evs_in_srv6_mode_are_a_random_subset_of_each_planes() -> None:
-    """MRC-PATH-01, MRC-SRV6-06: the fields expand to plane(8) zero(8) uplink(16)."""
+    """The fields expand to plane(8) zero(8) uplink(16)."""
     fields = (EvField(8, mask=0x0F), EvField(8), EvField(16, mask=0x7, max_val=5))
     profile = EvProfile(GENERATED, SRV6, count=8, fields=fields)
     drawn = [by_plane(made(profile, planes(2, uplinks=6), seed)) for seed in range(4)]

@@ -20,7 +20,7 @@ from test_endpoint_profiles import (
 )
 
 from mrc.endpoint.config import PathConfig
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import PlanePair, srv6_paths
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfile
@@ -28,6 +28,7 @@ from mrc.endpoint.paths.states import CARRIES_DATA
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode
 from mrc.wire.profile import WireProfile
+from mrc.wire.usid import UsidTemplate
 
 
 def _left_usable(profile: EvProfile, config: PathConfig) -> int:
@@ -39,10 +40,7 @@ def _left_usable(profile: EvProfile, config: PathConfig) -> int:
 
 
 def test_min_active_of_a_profile_is_the_fewest_evs_that_stay_usable() -> None:
-    """behaviour.md, ev_min_active: a quarter of 8 by default; what the QP itself is given comes first.
-
-    MRC-PATH-22.
-    """
+    """behaviour.md, ev_min_active: a quarter of 8 by default; what the QP itself is given comes first."""
     evs = tuple(range(50000, 50008))
     assert _left_usable(EvProfile(EXPLICIT, UDP, evs=evs), PathConfig()) == 2
     assert _left_usable(EvProfile(EXPLICIT, UDP, evs=evs, min_active=5), PathConfig()) == 5
@@ -50,7 +48,7 @@ def test_min_active_of_a_profile_is_the_fewest_evs_that_stay_usable() -> None:
 
 
 def test_every_ev_of_a_profile_may_be_active_and_have_to_stay_usable() -> None:
-    """At most as many as there are: 8 of 8. MRC-PATH-22."""
+    """At most as many as there are: 8 of 8."""
     evs = tuple(range(50000, 50008))
     profile = EvProfile(EXPLICIT, UDP, evs=evs, min_active=8, active_count=8)
     assert _left_usable(profile, PathConfig()) == 8
@@ -94,6 +92,8 @@ def test_the_udp_port_and_the_halves_of_the_wire_profile_count_in_every_mode() -
     for path, carried in ((udp, (0xC123, 0)), (stev, (0x1234, 0x5678)), (srv6, (0, 7))):
         assert (source_port(path), flow_label(path)) == carried
         assert int.from_bytes(bytes(path.template[42:44]), "big") == 4971
+    whole_fabric = srv6_paths([plane], UsidTemplate(0, 1, 1), wire)
+    assert {int.from_bytes(bytes(path.template[42:44]), "big") for path in whole_fabric} == {4971}
 
 
 def test_a_generated_srv6_profile_may_have_every_ev_its_fields_allow() -> None:
@@ -122,6 +122,6 @@ def test_each_field_is_filled_to_the_width_of_its_place() -> None:
     ("srh", "bits", "says"), [(False, 129, "SRV6 carries 128"), (True, 257, "SRV6 with SRH carries 256")]
 )
 def test_a_format_too_wide_says_what_its_mode_carries(srh: bool, bits: int, says: str) -> None:
-    """E2BIG with the needed size (api.md, Errors). MRC-EV-13."""
+    """E2BIG with the needed size (api.md, Errors)."""
     with pytest.raises(CallerError, match=f"the fields take {bits} bits, {says}$"):
         EvFormat(EvMode.SRV6, (bits,), srh)
