@@ -101,7 +101,7 @@ def test_each_unknown_operation_counts(op: int) -> None:
 
 
 def test_each_misdirected_packet_counts() -> None:
-    """A write for DQP 2, three times. MRC-ERR-02."""
+    """A write for DQP 2, three times."""
     hand = HandPeer()
     for number in range(3):
         assert hand.exchange(hand.request(number, b"x", bth={"dqp": 2})) == []

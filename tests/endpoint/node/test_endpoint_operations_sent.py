@@ -46,7 +46,7 @@ def _known(hand: HandPeer) -> set[int]:
 
 
 def test_answers_to_endpoint_requests_take_evs_known_to_work() -> None:
-    """behaviour.md, Reverse EVs carry control packets: at least one known good EV per plane. MRC-PATH-29."""
+    """behaviour.md, Reverse EVs carry control packets: at least one known good EV per plane."""
     hand = HandPeer(SMALL, endpoint=EndpointConfig(seed=5))
     before = {packet.ev for at in range(64) for packet in of(hand.exchange(request(at, EV_PROBE)), RESPONSE)}
     assert len(before) == 8

@@ -18,7 +18,6 @@ CONFIG = QpConfig(path_mtu=1024)
 # A local ACK timeout of 1.05 ms, once more, over.
 BRIEF = QpConfig(path_mtu=1024, timeout=10, linear_retries=1, exponential_retries=0)
 SHORT = PortLimit(700, "interface p0 has MTU 800")
-ENDPOINT_REQUEST = 0xDF
 
 
 def ports(hand: HandPeer, length: int = 1024 * 40) -> set[int]:
@@ -150,7 +149,7 @@ def test_what_was_refused_is_sent_on_the_other_plane_and_condemns_no_ev() -> Non
 
 
 def test_with_no_port_that_takes_full_packets_the_budget_ends_the_qp_and_says_why() -> None:
-    """behaviour.md, Paths: "With no usable EV at all ... the local ACK budget decides." MRC-PATH-16."""
+    """behaviour.md, Paths: "With no usable EV at all ... the local ACK budget decides." """
     hand = HandPeer(BRIEF)
     hand.endpoint.limit_port(0, PortLimit(300, "interface p0 has MTU 400"), hand.now)
     hand.endpoint.limit_port(1, SHORT, hand.now)

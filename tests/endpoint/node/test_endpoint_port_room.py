@@ -12,17 +12,6 @@ from mrc.endpoint.config import PathConfig, QpConfig
 CONFIG = QpConfig(path_mtu=256, paths=PathConfig(ev_min_active=8))
 
 
-def test_a_full_port_carries_no_data_until_it_has_room() -> None:
-    """MRC-PATH-28."""
-    hand = HandPeer(CONFIG)
-    hand.endpoint.set_port_room(0, False)
-    hand.post(256 * 20)
-    assert {packet.port for packet in data(hand.transmitted())} == {1}
-    hand.endpoint.set_port_room(0, True)
-    hand.post(256 * 20)
-    assert {packet.port for packet in data(hand.transmitted())} == {0, 1}
-
-
 def test_with_every_port_full_nothing_leaves_and_no_psn_is_used_up() -> None:
     """MRC-PATH-28."""
     hand = HandPeer(CONFIG)
@@ -38,7 +27,7 @@ def test_with_every_port_full_nothing_leaves_and_no_psn_is_used_up() -> None:
 
 @pytest.mark.parametrize("full", [0, 1])
 def test_a_retransmission_avoids_a_full_port_too(full: int) -> None:
-    """MRC-PATH-28. All of a window is lost but its last packets, which say so."""
+    """All of a window is lost but its last packets, which say so."""
     hand = HandPeer(CONFIG)
     hand.post(256 * 20)
     hand.transmitted()

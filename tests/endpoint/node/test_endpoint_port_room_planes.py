@@ -6,9 +6,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hand_peer import HandPeer, chosen_evs, data, numbers, paths
+from hand_peer import chosen_evs, paths
 
-from mrc.endpoint.config import PathConfig, QpConfig
+from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.port_set import PortSet
 
@@ -16,21 +16,8 @@ MANY = 16
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_sixteen_ports_one_with_room_carries_everything(seed: int) -> None:
-    """MRC-PATH-28."""
-    hand = HandPeer(QpConfig(path_mtu=256, paths=PathConfig(ev_min_active=1)), planes=MANY, spines=1, seed=seed)
-    for port in range(MANY):
-        hand.endpoint.set_port_room(port, port == 5)
-    for _ in range(5):
-        hand.post(256 * 40)
-    sent = data(hand.transmitted())
-    assert numbers(hand, sent) == list(range(200))
-    assert {packet.port for packet in sent} == {5}
-
-
-@pytest.mark.parametrize("seed", range(4))
 def test_of_the_evs_with_room_any_may_be_chosen_but_none_of_a_port_that_is_down(seed: int) -> None:
-    """Two ports have room, one of them is down; the other has four EVs. MRC-PATH-28, MRC-PORT-01."""
+    """Two ports have room, one of them is down; the other has four EVs."""
     full = PortSet(set(range(MANY)) - {3, 9})
     chosen = PathSet(paths(MANY, 4), PathConfig(ev_min_active=1), Random(seed), full_ports=full)
     chosen.set_port(3, False)

@@ -7,12 +7,10 @@ from itertools import pairwise
 
 import pytest
 from hand_operations import PORT_STATUS_UPDATE, RESPONSE, answered, request, requests
-from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, chosen_evs, data, of
+from hand_peer import MILLISECOND, HandPeer, Sent, chosen_evs, data, of
 
 from mrc.endpoint.config import EndpointConfig, PeerNodeConfig, QpConfig
-from mrc.endpoint.paths.states import EvState
 from mrc.errors import CallerError
-from mrc.trace.vocabulary import PORT
 from mrc.wire.profile import WireProfile
 
 SMALL = QpConfig(path_mtu=256)
@@ -39,26 +37,13 @@ def _ports_of_data(hand: HandPeer, packets: int = 24) -> set[int]:
 
 @pytest.mark.parametrize(("first_bit", "mask"), [(0, 0b10), (1, 0b100)])
 def test_a_port_that_goes_down_is_told_on_another_plane(first_bit: int, mask: int) -> None:
-    """One bit a port, 1 is up; port n, counted from 1, is bit n - 1, with the switch bit n. MRC-PORT-02, MRC-OP-03."""
+    """One bit a port, 1 is up; port n, counted from 1, is bit n - 1, with the switch bit n."""
     hand = HandPeer(endpoint=EndpointConfig(wire=WireProfile(first_port_bit=first_bit)))
     hand.endpoint.set_port(0, False, hand.now)
     (update,) = hand.transmitted()
     assert (update["bth"]["dqp"], update["erth"]["op"]) == (2, PORT_STATUS_UPDATE)
     assert update["erth"]["port_status_mask"] == mask
     assert update.port == 1
-
-
-def test_it_is_repeated_with_back_off_until_answered() -> None:
-    """10 ms, doubling to 1 s, as configured here 5 to 40. MRC-PORT-02."""
-    nodes = PeerNodeConfig(port_update_interval_ns=5 * MILLISECOND, port_update_interval_max_ns=40 * MILLISECOND)
-    hand = HandPeer(endpoint=EndpointConfig(peer_nodes=nodes))
-    hand.endpoint.set_port(0, False, hand.now)
-    sent = hand.run(hand.now + 200 * MILLISECOND)
-    assert sent == _updates(sent)
-    assert [(b.at - a.at) // MILLISECOND for a, b in pairwise(sent)][:6] == [5, 10, 20, 40, 40, 40]
-    assert {packet.psn for packet in sent} == {sent[0].psn}
-    answered(hand, sent[-1], plane=1)
-    assert hand.run(hand.now + 10_000 * MILLISECOND) == []
 
 
 def test_repetitions_alternate_the_planes_that_are_up() -> None:
@@ -68,18 +53,6 @@ def test_repetitions_alternate_the_planes_that_are_up() -> None:
     ports = [packet.port for packet in hand.run(hand.now + 500 * MILLISECOND)]
     assert set(ports) == {0, 2}
     assert all(a != b for a, b in pairwise(ports))
-
-
-def test_a_port_that_is_back_is_told_too() -> None:
-    """MRC-PORT-05."""
-    hand = HandPeer()
-    hand.endpoint.set_port(0, False, hand.now)
-    answered(hand, hand.transmitted()[0], plane=1)
-    hand.endpoint.set_port(0, True, hand.now)
-    (update,) = hand.transmitted()
-    assert update["erth"]["port_status_mask"] == 0b11
-    answered(hand, update)
-    assert hand.run(hand.now + 10_000 * MILLISECOND) == []
 
 
 def test_every_peer_node_is_told_once() -> None:
@@ -122,7 +95,7 @@ def test_an_old_status_that_came_through_late_is_put_right() -> None:
 
 
 def test_an_answer_to_a_status_superseded_long_ago_makes_it_say_again_what_holds() -> None:
-    """Nobody waits for that answer, but the peer that gave it took the old status for news. MRC-PORT-05."""
+    """Nobody waits for that answer, but the peer that gave it took the old status for news."""
     hand = HandPeer()
     hand.endpoint.set_port(0, False, hand.now)
     (down,) = hand.transmitted()
@@ -196,37 +169,12 @@ def test_a_peer_that_is_gone_is_told_nothing() -> None:
 # ------------------------------------------------------------------ what the peer says
 
 
-def test_a_peer_whose_port_is_down_is_avoided_on_that_plane_until_it_is_back() -> None:
-    """Answered in the control class; data, SACKs and what follows leave the plane, and return. MRC-PORT-03."""
-    hand = HandPeer(SMALL)
-    assert _ports_of_data(hand) == {0, 1}
-    for req_id, mask, ports in ((1, 0b10, {1}), (2, 0b11, {0, 1}), (3, 0b01, {0})):
-        (answer,) = hand.exchange(_status(mask, req_id, plane=1), port=1)
-        assert (answer.opcode, answer.psn, answer["eeth"]["op"]) == (RESPONSE, req_id, PORT_STATUS_UPDATE)
-        assert answer.port in ports
-        assert _ports_of_data(hand) == ports
-        control = [packet.port for at in range(6) for packet in hand.exchange(hand.probe(10 * req_id + at))]
-        assert set(control) == ports
-    assert [(event.kind, *event.values) for event in hand.endpoint.events] == [
-        (PORT, "peer", 0, False),
-        (PORT, "peer", 0, True),
-        (PORT, "peer", 1, False),
-    ]
-
-
 def test_a_repeated_status_is_answered_and_changes_nothing() -> None:
     hand = HandPeer(SMALL)
     for _ in range(3):
         assert len(of(hand.exchange(_status(0b10, plane=1), port=1), RESPONSE)) == 1
     assert len(hand.endpoint.events) == 1
     assert hand.counters["port_updates_received"] == 3
-
-
-def test_bits_of_planes_we_do_not_share_say_nothing() -> None:
-    hand = HandPeer(SMALL)
-    hand.exchange(_status(0xFFFFFFF3))
-    assert not hand.endpoint.events
-    assert _ports_of_data(hand) == {0, 1}
 
 
 def test_the_first_port_bit_of_the_wire_profile_counts_here_too() -> None:
@@ -262,43 +210,6 @@ def test_down_at_either_end_is_down() -> None:
     assert _ports_of_data(hand) == {1}
     hand.endpoint.set_port(0, True, hand.now)
     answered(hand, hand.transmitted()[0], plane=1)
-    assert _ports_of_data(hand) == {0, 1}
-
-
-def test_a_peer_with_no_port_left_stops_the_data_but_is_still_answered() -> None:
-    """With no usable EV at all sending stops. MRC-PATH-16."""
-    hand = HandPeer(SMALL)
-    (answer,) = hand.exchange(_status(0b00))
-    assert answer.opcode == RESPONSE
-    hand.post(256)
-    assert data(hand.transmitted()) == []
-    hand.receive(_status(0b01, 2))
-    assert {packet.port for packet in data(hand.transmitted())} == {0}
-
-
-def test_what_was_lost_with_a_port_condemns_no_path() -> None:
-    """Both are undone when the port is back: its EVs carry data at once, without probes. MRC-PORT-04."""
-    hand = HandPeer(SMALL)
-    sent: list[Sent] = []
-    for _ in range(40):
-        hand.post(256)
-        sent += data(hand.transmitted())
-        hand.now += 10 * MICROSECOND
-    hand.now += 100 * MICROSECOND
-    hand.endpoint.set_port(0, False, hand.now)
-    answered(hand, _updates(hand.transmitted())[0], plane=1)
-    lost = [at for at, packet in enumerate(sent[:30]) if packet.port == 0]
-    above = set(range(40)) - set(lost)
-    cack = lost[0] - 1
-    again = data(hand.exchange(hand.sack(cack, above=[at for at in above if at > cack], trigger=39, plane=1), port=1))
-    assert len(again) == len(lost) > 5
-    assert {packet.port for packet in again} == {1}
-    assert hand.qp.paths is not None
-    assert set(hand.qp.paths.state.tolist()) == {EvState.GOOD}
-    hand.now += 100 * MICROSECOND
-    hand.receive(hand.ack(39, plane=1), port=1)
-    hand.endpoint.set_port(0, True, hand.now)
-    hand.transmitted()
     assert _ports_of_data(hand) == {0, 1}
 
 

@@ -62,16 +62,6 @@ def test_while_none_is_known_any_ev_carries_control_and_planes_alternate() -> No
     assert all(a.port != b.port for a, b in pairwise(sacks))
 
 
-def test_the_evs_confirmed_last_carry_control_and_planes_alternate() -> None:
-    """At least one known good EV per plane, learned from data SACKs. MRC-PATH-29, MRC-PATH-30."""
-    hand = HandPeer(SMALL)
-    known = _learn_by_data(hand)
-    sacks = _answers(hand)
-    for plane in (0, 1):
-        assert {packet.ev for packet in sacks if packet.port == plane} == set(known[plane])
-    assert all(a.port != b.port for a, b in pairwise(sacks))
-
-
 def test_the_transport_ack_takes_a_known_good_ev_too() -> None:
     hand = HandPeer(SMALL)
     known = _learn_by_data(hand)
@@ -215,22 +205,6 @@ def test_the_latest_confirmed_evs_of_a_plane_are_chosen() -> None:
 
 def _request(hand: HandPeer, number: int) -> list[Sent]:
     return hand.exchange(hand.request(number, b"x", va=REGION_VA + number % 1000))
-
-
-def test_who_only_receives_probes_a_random_ev_every_10_ms_while_data_arrives() -> None:
-    """One EV probe per RTT, but at most every 10 ms; none when nothing arrives any more. MRC-PATH-31."""
-    hand = HandPeer(SMALL)
-    probes = []
-    for number in range(600):
-        for probe in _learning(_request(hand, number)):
-            probes.append(probe)
-            answered(hand, probe)
-        hand.now += 1 * MILLISECOND
-    gaps = [b.at - a.at for a, b in pairwise(probes)]
-    assert min(gaps) >= 10 * MILLISECOND
-    assert max(gaps) <= 11 * MILLISECOND
-    assert {packet.ev for packet in probes} == ALL_EVS
-    assert _learning(hand.run(hand.now + 1000 * MILLISECOND)) == []
 
 
 def test_probes_come_at_most_once_a_round_trip() -> None:

@@ -7,14 +7,13 @@ from random import Random
 
 import numpy as np
 from hand_operations import EV_PROBE, answered, requests
-from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, control_evs, data, paths
+from hand_peer import MILLISECOND, HandPeer, Sent, control_evs, data, paths
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 
 SMALL = QpConfig(path_mtu=256, paths=PathConfig(ev_min_active=1))
-RTT = 100 * MICROSECOND
 
 
 def _request(hand: HandPeer, number: int) -> list[Sent]:
@@ -29,7 +28,7 @@ def _taught(hand: HandPeer) -> None:
 
 
 def test_a_probe_follows_ten_milliseconds_after_the_one_before_to_the_nanosecond() -> None:
-    """At most every 10 ms. MRC-PATH-31."""
+    """At most every 10 ms."""
     hand = HandPeer(SMALL)
     assert _request(hand, 0) == []
     for number in range(1, 9, 2):
@@ -41,7 +40,7 @@ def test_a_probe_follows_ten_milliseconds_after_the_one_before_to_the_nanosecond
 
 
 def test_probing_begins_ten_milliseconds_after_the_last_acknowledgement_of_our_own_data() -> None:
-    """Learned from data SACKs, or, when only receiving, from EV probes. MRC-PATH-31."""
+    """Learned from data SACKs, or, when only receiving, from EV probes."""
     hand = HandPeer(SMALL)
     _request(hand, 0)
     for number in range(1, 8):
