@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hand_peer import ACK, FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, PEER_QPN, REGION_VA, HandPeer, of
+from hand_peer import ACK, FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, REGION_VA, HandPeer, of
 
 from mrc.endpoint.config import Capability, QpConfig, ResponderConfig
 from mrc.endpoint.qp_states import QpState
@@ -258,10 +258,3 @@ def test_what_was_acknowledged_before_an_offender_is_done() -> None:
     hand.exchange(hand.sack(0), hand.request(0, b"x", rkey=1), hand.sack(1))
     assert [status.name for _, status in hand.completed()] == ["SUCCESS", "FLUSHED"]
     assert hand.counters["wrong_qp_state"] == 1
-
-
-def test_other_qps_are_not_touched() -> None:
-    hand = _hand()
-    qp, other = hand.qp, hand.connect(CONFIG, qpn=PEER_QPN + 1)
-    hand.receive(_packet(hand, 0, LAST, 1, 8192))
-    assert (qp.state, other.state) == (QpState.ERROR, QpState.RTS)

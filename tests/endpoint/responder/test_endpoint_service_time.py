@@ -39,12 +39,6 @@ def test_the_sum_wraps_at_16_bits() -> None:
     assert _reflected(hand, hand.request(0, b"x", bth={"ackreq": 1}, timestamp=0xFFFF), 2 * 128) == 1
 
 
-def test_a_request_without_a_timestamp_is_answered_with_0_however_long_it_was_held() -> None:
-    """ "0 when the request had no TSETH"."""
-    hand = _holding()
-    assert _reflected(hand, hand.request(0, b"x", bth={"ackreq": 1}), 1_000_000) == 0
-
-
 def test_a_probe_is_held_like_a_request() -> None:
     hand = _holding()
     assert _reflected(hand, hand.probe(timestamp=40), 1280) == 50
@@ -65,14 +59,6 @@ def test_packets_of_one_answer_batch_are_held_each_for_its_own_time() -> None:
         hand.receive(hand.request(number, b"x", bth={"ackreq": 1}, timestamp=100))
         hand.now += 128
     assert [sack["cc_state"]["tx_timestamp"] for sack in of(hand.transmitted(), SACK)] == [103, 102, 101]
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [(0, 4), (4, 0)])
-def test_without_the_capability_on_both_sides_the_timestamp_comes_back_as_it_was(ours: int, theirs: int) -> None:
-    """ "Service time, where negotiated"."""
-    config = QpConfig(path_mtu=256, capabilities=Capability(ours))
-    hand = HandPeer(config, capabilities=Capability(theirs))
-    assert _reflected(hand, hand.request(0, b"x", bth={"ackreq": 1}, timestamp=500), 128_000) == 500
 
 
 # ------------------------------------------------------------------ receiver penalty

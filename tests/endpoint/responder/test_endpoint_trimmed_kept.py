@@ -19,10 +19,10 @@ from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.wire.profile import WireProfile
 
 TRIMMED, TRIMMED_LASTHOP = 0x01, 0x02
-DSCP_TRIMMABLE, DSCP_TRIMMED, DSCP_TRIMMED_LASTHOP = 4, 12, 16
+DSCP_TRIMMABLE, DSCP_TRIMMED = 4, 12
 PMTU = 1024
 CONFIG = QpConfig(path_mtu=PMTU)
-IPV4, IPV6, UDP, BTH, METH, ICRC = 20, 40, 8, 12, 4, 4
+IPV4, IPV6, UDP, BTH, ICRC = 20, 40, 8, 12, 4
 PEER_IPV4, LOCAL_IPV4 = (int(ipaddress.IPv4Address(text)) for text in ("10.0.0.2", "10.0.0.1"))
 MAPPED = 0xFFFF << 32
 
