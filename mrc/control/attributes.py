@@ -13,6 +13,7 @@ from mrc.control.states import ProfileState
 from mrc.endpoint.congestion import ControllerConfig, section_names
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
+from mrc.records import record
 from mrc.verbs.enums import ProtocolVersion
 from mrc.verbs.tables import Tabular
 from mrc.wire.entropy import EvField, EvMode
@@ -74,7 +75,7 @@ class ControlCap(IntFlag):
     EP_OP_EV_PROBE = 32
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ControlDeviceAttr(Tabular):
     """What the controller can do with a device. Profiles of each kind are numbered 0 to max_..._profiles - 1.
 
@@ -110,7 +111,7 @@ class PortAdmin(IntEnum):
     UP = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortControlAttr(Tabular):
     """One port, counted from 1: what the controller wants, whether there is a link, and so whether it is in use."""
 
@@ -149,7 +150,7 @@ class ProfileAttr(Tabular):
         return chosen
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvFormatAttr(ProfileAttr):
     """An EV format: `fields` are the widths of its fields in bits, most significant first; none: no structure."""
 
@@ -160,7 +161,7 @@ class EvFormatAttr(ProfileAttr):
     vendor_cfg: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvProfileAttr(ProfileAttr):
     """An EV profile.
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from mrc.control.errors import ControlError
 from mrc.control.reading import Ev
 from mrc.control.typed import Text, told
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.untrusted import NotJson, parse_json
 from mrc.wire.usid import MAX_PLANES
 
@@ -45,7 +45,7 @@ class _File(Struct):
     fabric: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DenyList:
     """The entries of a file; `fabric` is the one it is about, None where it does not say."""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from errno import E2BIG, EINVAL, ENOENT
 
@@ -18,6 +18,7 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState, worst
 from mrc.endpoint.qp import QueuePair
+from mrc.records import record
 from mrc.verbs.tables import Tabular
 
 
@@ -29,7 +30,7 @@ class EvOpKind(IntEnum):
     QUERY_STATE = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvOp(Tabular):
     """One operation on EV `ev` of a profile.
 
@@ -48,7 +49,7 @@ class EvOp(Tabular):
     all_copies: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvOpResult(Tabular):
     """How one entry went: `errno` 0 and how many array entries or QPs it was about, or why not. `state`: if asked.
 
@@ -61,7 +62,7 @@ class EvOpResult(Tabular):
     state: EvState | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvEntry(Tabular):
     """An EV of a profile as one QP has it. Counts are packets."""
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from mrc.control.attributes import EvEventMask
@@ -12,13 +11,14 @@ from mrc.control.profiles import Profiles
 from mrc.endpoint.events import Event
 from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
 from mrc.endpoint.paths.states import EvState
+from mrc.records import record
 from mrc.trace.vocabulary import EV_STATE, LOCAL, PORT, QP_STATE, EventType
 from mrc.verbs.device import Device
 from mrc.verbs.notifications import Notifications
 from mrc.verbs.tables import Tabular, brief
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvStateChange(Tabular):
     """An EV of a QP went to `state`. `at_ns` is the endpoint's clock; ports count from 1. `drop_count` events found no
     room between the one before it and this."""
@@ -37,7 +37,7 @@ class EvStateChange(Tabular):
     drop_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortChange(Tabular):
     """A port of ours, or a peer's towards us (`side` "local" or "peer"), is in use again or no longer."""
 
@@ -50,7 +50,7 @@ class PortChange(Tabular):
     up: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpFailed(Tabular):
     """A QP went to ERROR."""
 

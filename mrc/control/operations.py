@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from errno import E2BIG, EINVAL, EIO, ENOENT, ETIMEDOUT
 
 from mrc.control.attributes import MAX_BATCH
@@ -16,13 +15,14 @@ from mrc.endpoint.node.operations import EvProbeResult
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError, PeerError
+from mrc.records import record
 from mrc.verbs.tables import Tabular, brief
 from mrc.wire.entropy import EvMode
 
 _DEFAULT_TIMEOUT_NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvProbe(Tabular):
     """Measure EV `ev` to the peer at `destination` (an address or a name); it may be denied, and in no profile.
 
@@ -39,7 +39,7 @@ class EvProbe(Tabular):
     dscp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortStatusUpdate(Tabular):
     """Tell the peer at `destination` which ports are up: bit n of `mask` (32 bits) for the port of plane n, or for that
     of plane n - 1 where the wire profile's first_port_bit is 1.
@@ -59,7 +59,7 @@ class PortStatusUpdate(Tabular):
     dscp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OperationResult(Tabular):
     """How one operation ended: `errno` 0, or ETIMEDOUT without an answer, or why it was never sent.
 

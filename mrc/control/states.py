@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from errno import EINVAL
 
 from mrc.control.errors import ControlError
+from mrc.records import record
 
 
 class ProfileState(IntEnum):
@@ -19,7 +19,7 @@ class ProfileState(IntEnum):
     ONLINE = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Transition:
     """Attributes that must be known when it is over, by this call or by one before it; and those this call takes."""
 

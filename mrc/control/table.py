@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from errno import ENOENT, EPERM
 from typing import Any, Generic, TypeVar
 
@@ -12,13 +12,14 @@ from mrc.control.attributes import MAX_PROFILES, ProfileAttr
 from mrc.control.errors import ControlError
 from mrc.control.states import ProfileState, check
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
+from mrc.records import record
 
 INIT, OFFLINE, ONLINE = ProfileState
 
 A = TypeVar("A", bound=ProfileAttr)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Slot(Generic[A]):
     """A profile: its state, its attributes by name, and the array of an EXPLICIT one (None: not populated)."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mrc import netlink
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric.host_view import HOST_FABRIC, Fabric, FabricPort
 from mrc.net.mtu import interface_mtu
 from mrc.net.ports import LOOPBACK
+from mrc.records import record
 from mrc.wire.usid import MAX_PLANES
 
 __all__ = ["OwnAddress", "own_addresses"]
@@ -29,7 +29,7 @@ _DISCARD_PORT = 9
 _HOW = "--bind ADDR, in Python addresses=[...], in C MRC_ADDRESSES=ADDR"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OwnAddress:
     """An address of this host and the interface that has it."""
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 from mrc.endpoint.config import (
@@ -52,6 +51,8 @@ if TYPE_CHECKING:
     from mrc.control.profiles import Profiles
     from mrc.control.service import Service
 
+# What `secrets` draws from. That imports hashes and OpenSSL too.
+_system = SystemRandom()
 _OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 
 
@@ -80,7 +81,7 @@ class Node:
         self.path_mtu = _path_mtu(fabric, path_mtu)
         self.ev_profile = ev_profile or default_ev_profile(fabric)
         # All QPs of a node towards one peer draw the same EVs.
-        self._ev_seed = secrets.randbits(63)
+        self._ev_seed = _system.getrandbits(63)
         # The arguments of the latest `peer`, and its result.
         self._last_peer: tuple[NodeDescription, EvProfile, QpPeer] | None = None
         config = EndpointConfig(
@@ -88,8 +89,8 @@ class Node:
             fair_share=BATCH,
             transmit_batch=BATCH,
             receiving=ReceivingConfig(most_packets=MOST_ON_THE_WAY),
-            peer_nodes=PeerNodeConfig(first_request_id=secrets.randbits(16)),
-            seed=secrets.randbits(63),
+            peer_nodes=PeerNodeConfig(first_request_id=_system.getrandbits(16)),
+            seed=_system.getrandbits(63),
         )
         self.endpoint = Endpoint(config, draw_rkey=RKeys(), tracer=tracer)
         self.endpoint.online.cc[DEFAULT_PROFILE] = configured(DEFAULT_ALGORITHM, USER_SPACE_NSCC)

@@ -60,6 +60,11 @@ def test_a_transfer_imports_nothing_it_does_not_use(script: str) -> None:
     assert script == RECEIVING or len(ours) <= MOST_OF_A_SENDER, ours
 
 
+def test_a_c_program_starts_without_openssl() -> None:
+    found = modules_after("import mrc.capi.host, mrc.net.control.connection")
+    assert found & (HEAVY | {"hashlib", "hmac", "secrets"}) == set()
+
+
 @pytest.mark.parametrize("package", LAZY)
 def test_a_lazy_package_offers_what_it_says(package: str) -> None:
     """What a type checker sees is `__all__`, and each name is there when it is asked for."""
