@@ -21,6 +21,7 @@ from io import FileIO
 from typing import Any, NoReturn
 
 from mrc.errors import PeerError
+from mrc.opened import Closing
 from mrc.threads import in_thread
 from mrc.untrusted import own_json
 
@@ -117,7 +118,7 @@ def _outcome(module: str) -> int:
     return status
 
 
-class Child:
+class Child(Closing):
     """A program that was started: its output, its input and its exit status. The end of a `with` block closes it.
 
     Errors call it `name`. `options` are those of subprocess.Popen, which `start` may stand in for.
@@ -336,12 +337,6 @@ class Child:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout_s)
         return self.ended
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def listen(children: Sequence[Child], timeout_s: float | None) -> bool:

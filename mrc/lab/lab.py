@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Link, Shape
-from mrc.forked import not_in_a_child
 from mrc.lab import state
 from mrc.lab.links import LabLinks
+from mrc.opened import not_in_a_child
 from mrc.trace.vocabulary import CLEAR, CUT, FABRIC_UP, HEAL, IMPAIR, EventType
 
 if TYPE_CHECKING:

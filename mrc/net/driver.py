@@ -27,6 +27,7 @@ from mrc.net.port_care import PortCare
 from mrc.net.ports import Port
 from mrc.net.reach import Reach
 from mrc.net.turn import Turn
+from mrc.opened import Closing
 from mrc.wire.transmit_batch import TransmitBatch
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ def _never() -> bool:
     return False
 
 
-class Driver(Reach):
+class Driver(Reach, Closing):
     """Runs one endpoint over its ports. Use as a context manager; `close` gives the sockets back."""
 
     def __init__(
@@ -238,9 +239,3 @@ class Driver(Reach):
         os.close(self._wake)
         for port in self.ports:
             port.close()
-
-    def __enter__(self) -> Driver:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

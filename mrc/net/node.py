@@ -42,6 +42,7 @@ from mrc.net.rkeys import RKeys
 from mrc.net.sockets import Srv6Port
 from mrc.net.tuning import BATCH, MOST_ON_THE_WAY, USER_SPACE_NSCC
 from mrc.net.udp_port import IPV6_HEADER, UdpPort, full_packets
+from mrc.opened import Closing
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
 from mrc.wire.srh import SRH_LENGTH
@@ -56,7 +57,7 @@ _system = SystemRandom()
 _OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 
 
-class Node:
+class Node(Closing):
     """One process's endpoint. A context manager: leaving it closes the sockets.
 
     `path_mtu` in bytes; None: the largest the interfaces have room for. `ev_profile` is what QPs use; None: as the
@@ -211,10 +212,7 @@ class Node:
         qp.to_rtr(self.peer(node, peer, qp.config.path_mtu))
         qp.to_rts()
 
-    def __enter__(self) -> Node:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
+    def close(self) -> None:
         self.driver.close()
         self.store.close()
 
@@ -259,7 +257,3 @@ def _full_packets(fabric: Fabric, address: str, path_mtu: int) -> FullPackets:
 
 def _longest_received(fabric: Fabric) -> int:
     return fabric.mtu if fabric.uses_usids else HEADER_ROOM + max(PATH_MTUS)
-
-
-def describe_qp(qp: QueuePair) -> QpDescription:
-    return QpDescription(qp.qpn, qp.first_psn)

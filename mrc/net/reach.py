@@ -19,11 +19,11 @@ from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.errors import CallerError, Forked, MrcError
-from mrc.forked import not_in_a_child
 from mrc.net.calls import Calls
 from mrc.net.plain_turn import PlainTurn
 from mrc.net.priority import go_first
 from mrc.net.turn import Turn
+from mrc.opened import not_in_a_child
 from mrc.threads import start_thread
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from typing import Any
 
 from mrc import __version__
 from mrc.errors import SystemRefused
-from mrc.forked import not_in_a_child
+from mrc.opened import not_in_a_child
 from mrc.threads import start_thread
 from mrc.trace.records import MARK, VERSION, encode
 from mrc.trace.vocabulary import CLOCK, DROPPED, END, EventType

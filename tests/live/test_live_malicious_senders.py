@@ -24,7 +24,7 @@ from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.exchange import ExchangeClient
 from mrc.net.negotiation import NodeDescription, QpDescription
-from mrc.net.node import Node, describe_qp
+from mrc.net.node import Node
 from mrc.net.transfer.sums import Sums
 from mrc.net.transfer.terms import PART_BYTES, TRANSFER_FEATURE
 from mrc.net.tuning import transfer_config
@@ -379,7 +379,7 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
                 "connect",
                 {
                     "node": node.description.to_json(),
-                    "qps": [describe_qp(qp).to_json()],
+                    "qps": [QpDescription(qp.qpn, qp.first_psn).to_json()],
                     "mpr_dest": config.mpr_dest,
                     "path_mtu": config.path_mtu,
                 },

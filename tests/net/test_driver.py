@@ -24,7 +24,8 @@ from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.mtu import FullPackets
-from mrc.net.node import Node, describe_qp
+from mrc.net.negotiation import QpDescription
+from mrc.net.node import Node
 from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
 from mrc.net.tuning import transfer_config
@@ -68,8 +69,8 @@ def peer(lab: Lab) -> Iterator[Node]:
 def connected(node: Node, peer: Node) -> QueuePair:
     """A QP of `node` in RTS towards one of `peer`'s; nothing of it is exchanged over the fabric."""
     ours, theirs = node.create_qp(transfer_config(path_mtu=4096)), peer.create_qp(transfer_config(path_mtu=4096))
-    node.connect(ours, peer.description, describe_qp(theirs))
-    peer.connect(theirs, node.description, describe_qp(ours))
+    node.connect(ours, peer.description, QpDescription(theirs.qpn, theirs.first_psn))
+    peer.connect(theirs, node.description, QpDescription(ours.qpn, ours.first_psn))
     return ours
 
 

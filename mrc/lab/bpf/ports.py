@@ -12,9 +12,9 @@ import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from mrc.lab.bpf import libbpf
+from mrc.opened import Closing
 
 USID_OBJECT = Path(__file__).with_name("usid.o")
 
@@ -37,7 +37,7 @@ class Port:
     leaving: bool
 
 
-class PortsProgram:
+class PortsProgram(Closing):
     """Descriptors of the loaded program and of its map. Closing them does not end a program that a filter holds."""
 
     def __init__(self, descriptor: int) -> None:
@@ -66,14 +66,6 @@ class PortsProgram:
     def close(self) -> None:
         for descriptor in (self.descriptor, self._ports, self._change):
             os.close(descriptor)
-
-    def __enter__(self) -> PortsProgram:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def set(self, index: int, port: Port) -> None:
         """From the next packet on. Raises SystemRefused."""

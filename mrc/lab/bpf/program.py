@@ -11,10 +11,10 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from mrc.fabric.impairment import SHARE_GRAIN, Impairment
 from mrc.lab.bpf import libbpf
+from mrc.opened import Closing
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 LINK_OBJECT = Path(__file__).with_name("link.o")
@@ -88,7 +88,7 @@ class LinkCounters:
     corrupted_packets: int = 0
 
 
-class LinkProgram:
+class LinkProgram(Closing):
     """Descriptors of a loaded program and of its maps. Closing them does not end a program that a filter holds."""
 
     def __init__(self, descriptor: int) -> None:
@@ -113,14 +113,6 @@ class LinkProgram:
     def close(self) -> None:
         for descriptor in (self.descriptor, self._settings, self._queue):
             os.close(descriptor)
-
-    def __enter__(self) -> LinkProgram:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def number(self) -> int:
         """What `by_id` takes. Raises SystemRefused."""

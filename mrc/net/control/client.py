@@ -20,6 +20,7 @@ from mrc.control.errors import ControlError
 from mrc.errors import SystemRefused
 from mrc.net.control.places import SocketDirectory, directories
 from mrc.net.control.shapes import ANSWERS, EVENTS, fault_in
+from mrc.opened import Closing
 from mrc.records import record
 from mrc.untrusted import NotJson, parse_json
 
@@ -32,7 +33,7 @@ _NOT_REACHED = {
 }
 
 
-class ControlClient:
+class ControlClient(Closing):
     """A connection to one endpoint. A context manager.
 
     Raises SystemRefused when no process listens or answers there, ControlError for what the endpoint refuses.
@@ -170,12 +171,6 @@ class ControlClient:
 
     def close(self) -> None:
         self._socket.close()
-
-    def __enter__(self) -> ControlClient:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def result_of(answer: dict[str, Any]) -> Any:

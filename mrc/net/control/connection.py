@@ -27,7 +27,6 @@ class Connection:
         self.open = True
         self._in = bytearray()
         self._out = bytearray()
-        self._searched = 0
         self._reported_dropped = 0
         self._ended = False
 

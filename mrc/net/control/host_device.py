@@ -21,12 +21,13 @@ from mrc.fabric.host_view import Fabric
 from mrc.net.control.host_store import HostStore, store_path
 from mrc.net.negotiation import default_ev_profile
 from mrc.net.tuning import USER_SPACE_NSCC
+from mrc.opened import Closing
 from mrc.verbs.device import DevicePort
 
 T = TypeVar("T")
 
 
-class HostDevice:
+class HostDevice(Closing):
     """What `Controller` takes to see and change the profiles and port states that this host's endpoints share.
 
     `fabric`: what the host is part of, as for `open_device`. Others may have the host's addresses open: no socket is
@@ -110,9 +111,3 @@ class HostDevice:
 
     def close(self) -> None:
         self.store.close()
-
-    def __enter__(self) -> HostDevice:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

@@ -13,6 +13,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from mrc.errors import SystemRefused
+from mrc.opened import Closing
 
 DIRECTORY_VARIABLE = "MRC_CONTROL_DIR"
 SWITCH_VARIABLE = "MRC_CONTROL"  # "off": no socket
@@ -79,7 +80,7 @@ def prepared_directory() -> Path:
     raise SystemRefused(f"nowhere to put a control socket: {why}")
 
 
-class SocketDirectory:
+class SocketDirectory(Closing):
     """A directory of control sockets, held open. A context manager.
 
     Others may have made it, in /tmp any user: what is in it counts where it is the user's own that its name says, or
@@ -131,12 +132,6 @@ class SocketDirectory:
 
     def close(self) -> None:
         os.close(self._fd)
-
-    def __enter__(self) -> SocketDirectory:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def _owners(path: Path) -> Container[int]:

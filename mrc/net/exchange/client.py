@@ -31,6 +31,7 @@ from mrc.net.exchange.messages import (
 )
 from mrc.net.exchange.tls import WrongCertificate, client_context, client_handshake
 from mrc.net.ticket import Ticket
+from mrc.opened import Closing
 from mrc.threads import start_thread
 
 
@@ -46,7 +47,7 @@ class RefusedByPeer(PeerError):
         self.error_class = error_class
 
 
-class ExchangeClient:
+class ExchangeClient(Closing):
     """A session with the receiver that made `ticket` (architecture.md, "Out-of-band exchange").
 
     It connects at the first request. Any thread may use it; requests go one after another. A thread of its own pings
@@ -155,12 +156,6 @@ class ExchangeClient:
         pinger = self._pinger
         if pinger is not None and pinger is not threading.current_thread():
             pinger.join()
-
-    def __enter__(self) -> ExchangeClient:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @contextlib.contextmanager
     def _using(self, deadline: float, kind: str, timeout: float) -> Iterator[None]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from mrc.errors import PeerError
 from mrc.fabric.host_view import Fabric
 from mrc.net.exchange.server import ExchangeServer
 from mrc.net.exchange.session import SessionInfo
 from mrc.net.ticket import Ticket
+from mrc.opened import Closing
 from mrc.untrusted import quoted
 
 H = TypeVar("H")
 
 
-class SessionServer(ABC):
+class SessionServer(Closing, ABC):
     """Answers the requests of its clients over the exchange. Close it, or use it as a context manager.
 
     `feature` is what a client has to know to be served here. The methods with an underscore are called in threads of
@@ -44,14 +44,6 @@ class SessionServer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop serving. Safe to call twice."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @abstractmethod
     def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any], /) -> dict[str, Any]:

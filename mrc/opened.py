@@ -1,11 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A child that is forked leaves its parent what has threads, sockets, files or namespaces: endpoints, traces, labs."""
+"""What has threads, sockets, files or namespaces, as endpoints, traces and labs do: it is closed behind the block of a
+`with` statement, and a child that is forked leaves it to its parent.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from typing import Protocol, Self
 from weakref import WeakSet
+
+
+class Closing:
+    """A context manager that is itself in the block, and is closed behind it."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Give back what it has."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 class Abandoned(Protocol):
