@@ -14,7 +14,6 @@ from mrc.capture.analysis.sending import STARTS
 from mrc.capture.frames import I64, Bools
 from mrc.capture.rows import Rows
 
-
 # Packets so many PSNs behind the first in the file had not passed before it.
 _FAR = 64
 
