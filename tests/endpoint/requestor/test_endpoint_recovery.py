@@ -146,9 +146,6 @@ def test_an_answer_to_a_probe_never_sent_is_counted_and_moves_nothing() -> None:
     assert hand.counters["unknown_probe_answer"] == 1
 
 
-# ------------------------------------------------------------------ the retry budget
-
-
 def test_a_long_silence_does_not_lose_what_was_in_flight() -> None:
     """Many probes and timeouts go by unanswered; what was never acknowledged is still sent again afterwards."""
     hand = HandPeer(QpConfig(path_mtu=256, mpr=1, exponential_retries=25))

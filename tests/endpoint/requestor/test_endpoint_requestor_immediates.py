@@ -28,13 +28,12 @@ from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
-from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
 
 RTT = 100 * MICROSECOND
 CONFIG = QpConfig(path_mtu=256, timeout=20)
-TRIMMED, NO_RESOURCE = 0x01, 0x0A
+TRIMMED = 0x01
 
 
 def _sent(hand: HandPeer, *lengths: int, immediate: int | None = None) -> list[Sent]:
@@ -130,25 +129,6 @@ def test_a_retransmission_is_no_further_immediate() -> None:
     assert numbers(hand, hand.exchange(hand.ack(3))) == [4]
     hand.receive(hand.ack(4))
     assert hand.completed() == [(at, WorkStatus.SUCCESS) for at in range(5)]
-
-
-def test_without_a_grant_an_immediate_is_refused_and_uses_up_nothing() -> None:
-    """behaviour.md, Responder: "at most max_wimm_dest": at most none."""
-    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=0))
-    with pytest.raises(CallerError, match="max_wimm"):
-        hand.post(0, immediate=1)
-    (packet,) = _sent(hand, 0)
-    assert packet["meth"]["msn"] == 0
-    hand.receive(hand.ack(0))
-    assert [status for _, status in hand.completed()] == [WorkStatus.SUCCESS]
-
-
-@pytest.mark.parametrize("immediate", [-1, 1 << 32])
-def test_an_immediate_that_leaves_its_field_is_refused(immediate: int) -> None:
-    """wire.md 4: "ImmDt, 4" bytes."""
-    source = MemoryRegion(b"abc", 0, 0, remote_write=False)
-    with pytest.raises(CallerError):
-        WriteRequest(0, source, 0, 3, 0, 0, immediate)
 
 
 # ------------------------------------------------------------------ completions

@@ -14,7 +14,6 @@ from nacking import (
     NO_RESOURCE,
     NOMINAL,
     PSN_OOR_WINDOW,
-    RETRIED,
     RTT,
     TRIMMED,
     TRIMMED_LASTHOP,
@@ -126,14 +125,6 @@ def test_a_resource_nack_before_any_rtt_sample_still_waits_and_still_resends() -
 # ------------------------------------------------------------------ UNEXP_EVENT and what nobody knows
 
 
-def test_work_acknowledged_in_the_batch_of_an_unexp_event_is_done() -> None:
-    """behaviour.md, Requestor: "Work completes in post order once cack_psn covers its last PSN." """
-    hand = HandPeer(CONFIG)
-    before = send(hand, 2) | send(hand, 2)
-    hand.receive(hand.sack(1), hand.nack(3, UNEXP_EVENT, ev=before[3].ev))
-    assert hand.completed() == [(0, WorkStatus.SUCCESS), (1, WorkStatus.REMOTE_OPERATION_ERROR)]
-
-
 def test_nothing_that_follows_an_error_in_its_batch_has_an_effect() -> None:
     """behaviour.md, Errors: "put that QP ... into ERROR, flush its work with error completions, and leave an event."
 
@@ -160,20 +151,6 @@ def test_an_unknown_reason_may_be_fatal(reason: int) -> None:
     assert hand.counters["unknown_nack_reason"] == 1
     assert hand.qp.state == QpState.ERROR
     assert hand.completed() == [(0, WorkStatus.REMOTE_OPERATION_ERROR)]
-
-
-@pytest.mark.parametrize("reason", [*RETRIED, UNEXP_EVENT])
-@pytest.mark.parametrize("number", [6, 7, 1000, (1 << 23) - 1])
-def test_a_nack_for_a_psn_never_sent_is_dropped_and_counted(reason: int, number: int) -> None:
-    """behaviour.md, Requestor: "a SACK or ACK for a PSN never sent is dropped and counted", and so is a NACK."""
-    windows = RecordingWindows(100 * NOMINAL)
-    hand = HandPeer(CONFIG, controller=windows)
-    before = send(hand, 6)
-    assert hand.exchange(hand.nack(number, reason, ev=before[2].ev)) == []
-    assert hand.counters["ack_for_unsent_psn"] == 1
-    assert hand.qp.state == QpState.RTS
-    assert windows.only.calls == []
-    assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}
 
 
 def test_a_trim_on_an_ev_that_is_not_ours_is_counted_and_the_packet_is_sent_again() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
+from hand_peer import MICROSECOND, MILLISECOND, PROBE, HandPeer, Sent, data, numbers, of
 from recording_window import RecordingWindows
 
 from mrc.endpoint.config import Capability, LossConfig, QpConfig
@@ -198,12 +198,3 @@ def test_the_answer_to_a_probe_says_nothing_about_what_was_sent_after_it() -> No
     hand.now += RTT
     again = hand.exchange(hand.sack(0, probe_id=probe["peth"]["probe_id"]))
     assert numbers(hand, again) == [1, 2]
-
-
-def test_nothing_outstanding_brings_no_probe() -> None:
-    """behaviour.md, Requestor: a probe finds "tail losses", and there are none."""
-    hand = _trained()
-    _send(hand, 5)
-    hand.now += RTT
-    hand.receive(hand.ack(5))
-    assert hand.run(hand.now + 10 * SECOND) == []
