@@ -95,7 +95,7 @@ def test_an_arrival_sooner_than_three_quarters_of_the_shortest_round_trip_is_the
 
 
 def test_the_ev_that_proved_good_is_the_one_that_is_restored() -> None:
-    """behaviour.md, Paths: "ASSUMED_BAD | the loss that condemned it proves spurious | GOOD". MRC-PATH-09.
+    """behaviour.md, Paths: "ASSUMED_BAD | the loss that condemned it proves spurious | GOOD".
 
     Packet 1 is taken for lost on one EV, and again, sent anew, on another. The SACK without rtx names the first.
     """
@@ -173,7 +173,7 @@ def test_what_was_lost_and_arrived_above_a_hole_is_not_sent_again() -> None:
 )
 def test_the_time_held_is_less_than_the_round_trip_it_is_part_of(sent_at: int, reflected: int, taken: int) -> None:
     """behaviour.md, Responder: "the reflected timestamp is tx_timestamp plus the time the packet was held, in its unit;
-    0 when the request had no TSETH." MRC-RTT-04."""
+    0 when the request had no TSETH." """
     hand = HandPeer(QpConfig(path_mtu=256, timeout=20, capabilities=SVC), capabilities=SVC)
     hand.now = (5 * 0x10000 + sent_at) * UNIT
     hand.post(256)

@@ -14,7 +14,7 @@ CONTROL = 46 << 2
 
 
 def test_all_answers_are_sent_with_dscp_control() -> None:
-    """wire.md 12: "DSCP_CONTROL | SACK, NACK, ACK, endpoint responses | 46", not ECN-capable. MRC-ECN-09."""
+    """wire.md 12: "DSCP_CONTROL | SACK, NACK, ACK, endpoint responses | 46", not ECN-capable."""
     hand = HandPeer(QpConfig(path_mtu=256), capabilities=Capability.TRIM_NACK)
     sent = hand.exchange(hand.request(0, b"x", bth={"ackreq": 1}))
     sent += hand.exchange(hand.request(1, b"y")[:68], traffic_class=[TRIMMED])

@@ -8,15 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hand_peer import (
-    MICROSECOND,
-    PEER_QPN,
-    SECOND,
-    HandPeer,
-    data,
-    numbers,
-)
-from recording_window import RecordingWindows
+from hand_peer import MICROSECOND, PEER_QPN, SECOND, HandPeer, data, numbers
 from several import CONFIG, NOMINAL, SMALL, Several
 from within import SEEN_FROM_WITHIN
 
@@ -25,7 +17,7 @@ from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.datapath.qps import SEND_STATES, SendState, send_state
 
 RTT = 100 * MICROSECOND
-TRIMMED, NO_BITMAP, UNEXP_EVENT = 0x01, 0x06, 0x19
+NO_BITMAP = 0x06
 
 
 # ------------------------------------------------------------------ states
@@ -67,30 +59,6 @@ def test_a_qp_is_idle_then_ready_then_active_then_idle() -> None:
     assert send_state(hand.qp.datapath) == SendState.IDLE
 
 
-@pytest.mark.parametrize("shut", ["inflight < cwnd", "PSN <= cack_psn + window", "a path is available"])
-def test_a_qp_with_something_to_send_that_may_not_is_pending(shut: str) -> None:
-    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window, and a path is available."
-
-    MRC-SEND-01, MRC-SEND-02, MRC-SEND-03.
-    """
-    windows = RecordingWindows(1 << 40)
-    hand = HandPeer(SMALL, controller=windows, planes=1)
-    hand.post(256 * 300, fill=7)
-    if shut == "inflight < cwnd":
-        windows.only.become(10 * NOMINAL)
-    if shut == "a path is available":
-        hand.endpoint.set_port(0, up=False, now=hand.now)
-    sent = numbers(hand, hand.transmitted())
-    assert len(sent) == {"inflight < cwnd": 10, "PSN <= cack_psn + window": 128, "a path is available": 0}[shut]
-    assert send_state(hand.qp.datapath) == SendState.PENDING
-    windows.only.become(1 << 40)
-    hand.endpoint.set_port(0, up=True, now=hand.now)
-    if sent:
-        hand.receive(hand.ack(max(sent)))
-    assert send_state(hand.qp.datapath) == SendState.READY
-    assert min(numbers(hand, hand.transmitted())) == len(sent)
-
-
 def test_a_qp_whose_only_packet_waits_after_a_nack_is_not_idle() -> None:
     """behaviour.md, Requestor: "after a resource NACK one RTT": it is neither sent nor acknowledged meanwhile."""
     hand = HandPeer(CONFIG)
@@ -109,7 +77,7 @@ def test_a_qp_whose_only_packet_waits_after_a_nack_is_not_idle() -> None:
 def test_qps_with_room_take_turns(own: bool, share: int) -> None:
     """EndpointConfig.fair_share: "Packets one QP may put into a batch before the next QP has its turn."
 
-    behaviour.md, Congestion control: a controller "may govern several QPs". MRC-CC-02. One batch, five QPs.
+    behaviour.md, Congestion control: a controller "may govern several QPs". One batch, five QPs.
     """
     several = Several(5, 1 << 40, own=own, fair_share=share)
     for at in range(5):
@@ -127,7 +95,7 @@ def test_qps_with_room_take_turns(own: bool, share: int) -> None:
 
 @pytest.mark.parametrize("freed", [1, 4, 16])
 def test_a_shared_window_is_shared_fairly(freed: int) -> None:
-    """behaviour.md, Congestion control: a controller "belongs to a destination and may govern several QPs". MRC-CC-02.
+    """behaviour.md, Congestion control: a controller "belongs to a destination and may govern several QPs".
 
     Five QPs with more to send than the window of 50 packets holds; what was sent is acknowledged in order, `freed`
     packets at a time. Over 1,500 packets each gets its fifth, give or take a fifth of that.
@@ -152,7 +120,7 @@ def test_a_shared_window_is_shared_fairly(freed: int) -> None:
 
 
 def test_a_qp_with_little_to_send_does_not_wait_for_those_with_much() -> None:
-    """behaviour.md, Congestion control: one controller "may govern several QPs"; each has its turn. MRC-CC-02."""
+    """behaviour.md, Congestion control: one controller "may govern several QPs"; each has its turn."""
     several = Several(4, 32 * NOMINAL, fair_share=8)
     for at in range(3):
         several.of(at).post(256 * 2000, fill=at)
@@ -205,7 +173,7 @@ def test_hundreds_of_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_last_packet_of_a_turn_asks_for_an_answer_while_others_wait() -> None:
-    """behaviour.md, Requestor: "AckReq is set on every packet after which the sender cannot go on". MRC-SEND-07.
+    """behaviour.md, Requestor: "AckReq is set on every packet after which the sender cannot go on".
 
     The window holds 12: the first QP's turn of 8 ends with room left, and the other takes all of it.
     """

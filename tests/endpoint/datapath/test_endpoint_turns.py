@@ -191,7 +191,7 @@ def test_a_wide_reorder_guard_does_not_keep_a_probe_from_finding_the_tail() -> N
 
 
 def test_a_window_of_the_last_byte_takes_one_packet_more() -> None:
-    """behaviour.md, Requestor: "Sends while inflight < cwnd". MRC-SEND-01."""
+    """behaviour.md, Requestor: "Sends while inflight < cwnd"."""
     for window, count in ((1, 1), (NOMINAL, 1), (NOMINAL + 1, 2), (5 * NOMINAL - 1, 5), (5 * NOMINAL, 5)):
         several = Several(1, window, config=SMALL)
         several.of(0).post(256 * 20)

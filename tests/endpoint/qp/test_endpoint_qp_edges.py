@@ -135,7 +135,7 @@ def test_a_source_may_be_on_any_of_16_ports() -> None:
 
 
 def test_a_port_said_to_be_full_twice_is_full() -> None:
-    """behaviour.md, Paths: an EV is picked among those "whose port is up and has room". MRC-PATH-28."""
+    """behaviour.md, Paths: an EV is picked among those "whose port is up and has room"."""
     hand = HandPeer(CONFIG)
     for _ in range(2):
         hand.endpoint.set_port_room(0, False)
@@ -163,7 +163,7 @@ def test_a_port_that_drained_lets_every_qp_that_waited_send() -> None:
 
 def test_an_ev_that_went_bad_while_the_peers_port_was_down_is_probed_once_it_is_back() -> None:
     """behaviour.md, Ports: "Both are undone when the port is back"; Probing: "one path timer after it went bad", 10 ms
-    before any sample of a round trip. MRC-PORT-05."""
+    before any sample of a round trip."""
     hand = HandPeer(ALL_MAY_GO)
     hand.post(256 * 16)
     lost = next(packet for packet in data(hand.transmitted()) if packet.ev >> 24 == 1)

@@ -106,7 +106,7 @@ def test_a_qp_let_go_of_tells_its_totals() -> None:
 
 
 def test_a_mark_and_the_rotation_that_passes() -> None:
-    """behaviour.md, Paths: SACK m=1 -> SKIP; the rotation passes it -> GOOD. MRC-PATH-05."""
+    """behaviour.md, Paths: SACK m=1 -> SKIP; the rotation passes it -> GOOD."""
     hand, recorder = traced(CONFIG)
     hand.post(256)
     (packet,) = data(hand.transmitted())
@@ -178,7 +178,7 @@ def _one_bad_ev(hand: HandPeer) -> Sent:
 
 @pytest.mark.parametrize(("last_mark", "state", "cause"), [(0, "GOOD", "PROBED_CLEAR"), (1, "SKIP", "PROBED_MARKED")])
 def test_probes_that_bring_an_ev_back(last_mark: int, state: str, cause: str) -> None:
-    """behaviour.md, Probing: one fails, then three consecutive ones are answered. MRC-PATH-11, MRC-PATH-12."""
+    """behaviour.md, Probing: one fails, then three consecutive ones are answered."""
     hand, recorder = traced(CONFIG)
     lost = _one_bad_ev(hand)
     recorder.take()

@@ -59,7 +59,7 @@ def _as_sent(packets: list[Sent], trigger: str) -> list[tuple[int, int, int, str
 
 
 def test_a_hole() -> None:
-    """(b): "something transmitted at least one reorder guard later has been acknowledged". MRC-LOSS-02, MRC-PATH-07."""
+    """(b): "something transmitted at least one reorder guard later has been acknowledged"."""
     hand, recorder = traced(CONFIG)
     first = _under_way(hand, 20)
     assert first[5].ev != first[8].ev
@@ -113,7 +113,7 @@ def test_a_local_ack_timeout() -> None:
 
 @pytest.mark.parametrize("reason", RETRIED)
 def test_each_nack_by_its_reason(reason: int) -> None:
-    """(a): "a NACK names it". MRC-LOSS-01. Only TRIMMED says something about the path."""
+    """(a): "a NACK names it". Only TRIMMED says something about the path."""
     hand, recorder = _trained(CONFIG)
     hand.post(256)
     (packet,) = data(hand.transmitted())
@@ -180,7 +180,7 @@ def test_a_packet_refused_twice_left_at_its_latest_transmission() -> None:
 
 
 def test_a_spurious_retransmission() -> None:
-    """behaviour.md, Paths: "ASSUMED_BAD | the loss that condemned it proves spurious | GOOD". MRC-PATH-09."""
+    """behaviour.md, Paths: "ASSUMED_BAD | the loss that condemned it proves spurious | GOOD"."""
     hand, recorder = _trained(CONFIG)
     sent = _under_way(hand, 8)
     assert numbers(hand, hand.exchange(hand.sack(0, above=range(2, 9), trigger=8, ev=sent[7].ev))) == [1]
@@ -192,7 +192,7 @@ def test_a_spurious_retransmission() -> None:
 
 
 def test_a_loss_that_proves_spurious_before_anything_was_sent_again() -> None:
-    """The window is shut between the hole and the late arrival. MRC-PATH-09, MRC-LOSS-10."""
+    """The window is shut between the hole and the late arrival."""
     windows = RecordingWindows(1 << 30)
     hand, recorder = _trained(CONFIG, controller=windows)
     sent = _under_way(hand, 8)
@@ -206,7 +206,7 @@ def test_a_loss_that_proves_spurious_before_anything_was_sent_again() -> None:
 
 def test_a_retransmission_that_is_taken_for_lost_too_was_needless_when_the_original_arrives() -> None:
     """Sent again, lost again by another hole, and not sent a third time: the SACK of the first transmission shows that
-    the second was spurious, to the counter and to the trace. MRC-PATH-09, MRC-LOSS-10."""
+    the second was spurious, to the counter and to the trace."""
     windows = RecordingWindows(1 << 30)
     hand, recorder = _trained(CONFIG, controller=windows)
     sent = _under_way(hand, 8)
@@ -223,7 +223,7 @@ def test_a_retransmission_that_is_taken_for_lost_too_was_needless_when_the_origi
 
 
 def test_a_loss_below_ev_min_active_puts_the_ev_to_skip() -> None:
-    """behaviour.md, ev_min_active: "an EV that would go bad below it goes to SKIP instead". MRC-PATH-21."""
+    """behaviour.md, ev_min_active: "an EV that would go bad below it goes to SKIP instead"."""
     hand, recorder = traced(QpConfig(path_mtu=256, timeout=20, paths=PathConfig(ev_min_active=8)))
     first = _under_way(hand, 20)
     recorder.take()
