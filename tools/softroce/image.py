@@ -76,15 +76,17 @@ class DebianKernel:
 
 
 def debian_kernel(packages: Packages) -> DebianKernel:
-    """The kernel that Debian installs now. Raises SystemRefused when it is not to be had."""
-    # What apt knew may name a kernel that is not to be had any more.
-    packages.update()
-    depends = packages.depends(_KERNEL)
-    if not depends:
+    """The kernel that Debian installs now, or did within a day. Raises SystemRefused when it is not to be had."""
+    named = packages.unpacked_today("kernel")[:1]
+    if not named:
+        # What apt knew may name a kernel that is not to be had any more.
+        packages.update()
+        named = packages.depends(_KERNEL)[:1]
+    if not named:
         raise SystemRefused(f"{_KERNEL} names no kernel: is this Debian on amd64?")
-    root = packages.unpacked("kernel", depends[:1], PATTERNS)
+    root = packages.unpacked("kernel", named, PATTERNS)
     (vmlinuz,) = root.glob("boot/vmlinuz-*")
-    return DebianKernel(depends[0].removeprefix("linux-image-"), root, bootable(vmlinuz.read_bytes()))
+    return DebianKernel(named[0].removeprefix("linux-image-"), root, bootable(vmlinuz.read_bytes()))
 
 
 def busybox(packages: Packages) -> bytes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ _APT = (
     *("-o", "Acquire::http::Timeout=30"),
 )
 _STAMP = ".unpacked"
+_DAY_S = 86_400
 
 
 class Packages:
@@ -50,6 +52,12 @@ class Packages:
     def has(self, group: str) -> bool:
         """Whether this group was unpacked before."""
         return (self.folder / group / _STAMP).exists()
+
+    def unpacked_today(self, group: str) -> list[str]:
+        """What was asked for this group, packages and patterns, where it was unpacked within a day; else empty."""
+        stamp = self.folder / group / _STAMP
+        lately = stamp.exists() and time.time() - stamp.stat().st_mtime < _DAY_S
+        return stamp.read_text().split() if lately else []
 
     def update(self) -> None:
         """Have apt learn which versions there are now, once. Where that fails what it knew before has to do."""
