@@ -285,8 +285,8 @@ class HandPeer:
             layers.append(("immdt", {"data": immediate}))
         return in_ipv6(encode_transport(layers, payload), **carried)
 
-    def probe(self, probe_id: int = 7, *, timestamp: int = 0, **carried: Any) -> bytes:
-        peth = {"probe_id": probe_id, "spdcid": PEER_QPN & 0xFFFF, "dpdcid": self.qp.qpn & 0xFFFF, "ftype": 1}
+    def probe(self, probe_id: int = 7, *, timestamp: int = 0, ftype: int = 1, **carried: Any) -> bytes:
+        peth = {"probe_id": probe_id, "spdcid": PEER_QPN & 0xFFFF, "dpdcid": self.qp.qpn & 0xFFFF, "ftype": ftype}
         bth = {"opcode": PROBE, "pkey": 0xFFFF, "dqp": self.qp.qpn}
         return in_ipv6(encode_transport([("bth", bth), ("peth", {**peth, "tx_timestamp": timestamp})]), **carried)
 

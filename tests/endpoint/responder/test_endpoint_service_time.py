@@ -39,9 +39,11 @@ def test_the_sum_wraps_at_16_bits() -> None:
     assert _reflected(hand, hand.request(0, b"x", bth={"ackreq": 1}, timestamp=0xFFFF), 2 * 128) == 1
 
 
-def test_a_probe_is_held_like_a_request() -> None:
+@pytest.mark.parametrize(("ftype", "reflected"), [(0, 0), (1, 50), (2, 0)])
+def test_a_probe_has_a_timestamp_where_its_ftype_says_so(ftype: int, reflected: int) -> None:
+    """wire.md section 8: "ftype is 1 when the timestamp is valid". Held for 10 units of 128 ns."""
     hand = _holding()
-    assert _reflected(hand, hand.probe(timestamp=40), 1280) == 50
+    assert _reflected(hand, hand.probe(timestamp=40, ftype=ftype), 1280) == reflected
 
 
 def test_a_nack_reflects_the_time_held_too() -> None:
