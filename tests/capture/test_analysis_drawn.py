@@ -119,34 +119,25 @@ def test_a_file_of_few_packets_that_ends_early_or_begins_late(count: int, seed: 
 @pytest.mark.parametrize(
     ("count", "seed"),
     [
-        pytest.param(12, 312, id="all answers are there more than once: may be copies"),
+        pytest.param(12, 312, id="sent again or twice in the file: all answers are there more than once"),
         pytest.param(12, 20214, id="the same, clocks are not known to be apart"),
-        pytest.param(12, 20241, id="no answer tells"),
+        pytest.param(12, 20241, id="sent again or twice in the file: no answer tells"),
         pytest.param(5, 20073, id="no answer tells, doubled"),
         pytest.param(5, 20076, id="every packet twice besides"),
         pytest.param(30, 20184, id="answers are there once: sent again"),
         pytest.param(30, 20360, id="answers are there once: sent again without a receive"),
         pytest.param(30, 106, id="answers of two places are there twice: sent again"),
         pytest.param(30, 244, id="answers of two places are there twice, doubled: sent again"),
-    ],
-)
-def test_a_flow_of_rc_that_was_sent_again_as_a_whole_or_is_in_the_file_twice(count: int, seed: int) -> None:
-    made = drawn(seed, count=count)
-    assert wrongs(made) == [], made.draw.words
-
-
-@pytest.mark.parametrize(
-    ("count", "seed"),
-    [
-        pytest.param(12, 20257, id="a NAK of one further on comes before what is sent again can have come"),
+        pytest.param(12, 20257, id="late: a NAK of one further on comes before what is sent again can have come"),
         pytest.param(12, 30361, id="the same, of a file that begins late"),
-        pytest.param(30, 20343, id="an answer acknowledges no more than the NAK did"),
-        pytest.param(12, 20351, id="the one answer that comes twice is no copy"),
-        pytest.param(12, 20343, id="the file ends before an answer tells"),
+        pytest.param(30, 20343, id="late: an answer acknowledges no more than the NAK did"),
+        pytest.param(12, 20351, id="late: the one answer that comes twice is no copy"),
+        pytest.param(12, 20343, id="late: the file ends before an answer tells"),
         pytest.param(0, 211, id="lost, every packet twice: the second copy of a NAK names nothing new"),
     ],
 )
-def test_a_packet_of_rc_that_came_late_is_not_called_lost(count: int, seed: int) -> None:
+def test_short_files_of_rc(count: int, seed: int) -> None:
+    """What was sent again is told from what the file has twice, and what came late from what was lost."""
     made = drawn(seed, count=count)
     assert wrongs(made) == [], made.draw.words
 

@@ -63,8 +63,9 @@ def beginning(known: Fates, mrc: bool) -> Beginning:
 
 
 def _is_the_first_message(requests: Rows, earliest: np.void) -> bool:
-    """Whether the file has the first message of a flow of MRC from its first packet on, or lacks packets further on
-    too, and nothing was sent again before."""
+    """Whether the file has the first message of a flow of MRC from its beginning. A file that lacks the first packet
+    began behind it, unless it lacks packets further on too; so did one that has packets sent again before all others.
+    """
     first_message = requests[requests["msn"] == 0]
     again = requests["time"][requests["rtx"]].min(initial=int(NEVER))
     further_on = np.unique(requests["seq"][requests["seq"] >= earliest["seq"] + _FAR])

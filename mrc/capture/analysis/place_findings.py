@@ -233,7 +233,8 @@ def _twice(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     if figures.copies_left_out:
         text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
-        text += "" if figures.packets is not None else ", if they were not sent again"
+        # Where it is not certain which sightings are of one transmission.
+        text += "" if figures.packets is not None else ", as far as their times tell"
         yield Finding(INFO, "copies", text, figures.name)
     if figures.duplicates:
         text, doubled = f"{plural(figures.duplicates, 'packet')} doubled by the network", direction.doubled

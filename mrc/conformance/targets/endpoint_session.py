@@ -26,7 +26,7 @@ DEFAULT_MTU = 1024
 
 @contextmanager
 def caller_error_as(kind: type[Refused | Unsupported]) -> Iterator[None]:
-    """What the endpoint does not take of its caller is told as this of the suite's."""
+    """An error in what the endpoint was asked for becomes one of the suite's, of this kind."""
     try:
         yield
     except CallerError as error:

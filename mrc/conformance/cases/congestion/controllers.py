@@ -61,7 +61,7 @@ def qps_to_one_destination_share_a_window(bench: Bench) -> None:
     bench.check(19 <= found <= 21, "19 to 21 packets of the second QP", f"there are {found}")
 
 
-@FULL.case("MRC-CC-02/marks", connections=2, look_at="whether what one QP is told counts for all to the destination")
+@FULL.case("MRC-CC-02/marks", connections=2, look_at="whether marks of one QP slow all QPs to its destination")
 def marks_of_one_qp_count_for_the_other(bench: Bench) -> None:
     """A window of 81 packets of the first QP is marked, with a delay of 45 us, and 41 packets of a second QP leave
     when all is acknowledged."""

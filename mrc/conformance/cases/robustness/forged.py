@@ -157,7 +157,7 @@ def port_status_of_a_stranger(bench: Bench) -> None:
     bench.check(len(planes) == len(bench.planes), "data on all planes", f"it is on {sorted(planes)}")
 
 
-@case("MRC-PORT-03/all-down", look_at="what a node does that was told that no port is up")
+@case("MRC-PORT-03/all-down", look_at="whether a node sends again to a peer whose ports were all down")
 def a_peer_without_ports_comes_back(bench: Bench) -> None:
     """The tester says that all its ports are down, 20 times, which is answered; then, that they are up: a write posted
     meanwhile leaves within 100 ms, and everything works."""
